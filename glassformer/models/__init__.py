@@ -77,9 +77,9 @@ def _row(task: str, path: str, about: str, choice: Choice, **more: Any) -> Model
 
     @cache
     def code() -> tuple[type[Config], type[nn.Module]]:
-        module, name = path.split(".")
-        found = importlib.import_module(f"glassformer.models.{module}")
-        return getattr(found, f"{name}Config"), getattr(found, name)
+        file, name = path.split(".")
+        module = importlib.import_module(f"glassformer.models.{file}")
+        return getattr(module, f"{name}Config"), getattr(module, name)
 
     return ModelRow(task, about, code, *choice, **more)
 
@@ -223,12 +223,12 @@ def row(name: str) -> ModelRow:
 
 def trainable() -> tuple[str, ...]:
     """The models that can be trained from scratch."""
-    return tuple(name for name, each in MODELS.items() if each.from_scratch)
+    return tuple(name for name, row in MODELS.items() if row.from_scratch)
 
 
 def name_of(model: nn.Module) -> str:
     """The name under which the table lists a model's class."""
-    return next(name for name, each in MODELS.items() if type(model) is each.model)
+    return next(name for name, row in MODELS.items() if type(model) is row.model)
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -238,4 +238,4 @@ def count_parameters(model: nn.Module) -> int:
 def built_on(body: str, task: str) -> str | None:
     """The model that solves `task` on top of the pre-trained model `body`, if there is one."""
     rows = MODELS.items()
-    return next((name for name, each in rows if (each.body, each.task) == (body, task)), None)
+    return next((name for name, row in rows if (row.body, row.task) == (body, task)), None)

@@ -84,13 +84,13 @@ class Bag(TextClassifier):
     def see(self, texts: Sequence[Tensor], words: Sequence[str] = ()) -> None:
         """Look up how each word is spelled, and count in how many texts each term occurs."""
         if self.config.char_ngrams:
-            for number, word in enumerate(words):
+            for id, word in enumerate(words):
                 buckets = [
                     self.vocab_size + zlib.crc32(part.encode()) % self.config.num_buckets
                     for part in character_ngrams(word, self.config.char_ngrams)
                 ]
-                found = torch.tensor(buckets[:MOST_PER_WORD], dtype=torch.int32)
-                self.spelling[number, : len(found)] = found
+                buckets = buckets[:MOST_PER_WORD]
+                self.spelling[id, : len(buckets)] = torch.tensor(buckets, dtype=torch.int32)
         terms = (self._terms(ids[None], None)[1] for ids in texts)
         self.idf.copy_(inverse_document_frequency(terms, len(self.idf)))
 
@@ -117,8 +117,8 @@ class Bag(TextClassifier):
         counts = torch.zeros(ids.size(0), nowhere + 1, device=ids.device)
 
         def count(terms: Tensor, occurs: Tensor) -> Tensor:
-            places = terms.where(occurs, nowhere).flatten(1)  # (B, number)
-            return counts.scatter_add(1, places, torch.ones_like(places, dtype=counts.dtype))
+            columns = terms.where(occurs, nowhere).flatten(1)  # (B, occurrences)
+            return counts.scatter_add(1, columns, torch.ones_like(columns, dtype=counts.dtype))
 
         counts = count(ids, real)
         hashed = ids
@@ -147,30 +147,30 @@ class Bag(TextClassifier):
         row, term, count = self._terms(ids[None], None)
         weight = self._weights(row, term, count, 1)  # (terms,)
         adds = (weight[:, None] * self.embedding.weight[term]) @ self.head.weight.T  # (terms, C)
-        place, terms, share = self._occurrences(ids)
-        number = torch.searchsorted(term, terms)  # terms are sorted
-        parts = adds[number] * (share / count[number])[:, None]  # (occurrences, C)
-        return parts.new_zeros(len(ids), len(self.labels)).index_add_(0, place, parts)
+        position, terms, share = self._occurrences(ids)
+        index = torch.searchsorted(term, terms)  # terms are sorted
+        parts = adds[index] * (share / count[index])[:, None]  # (occurrences, C)
+        return parts.new_zeros(len(ids), len(self.labels)).index_add_(0, position, parts)
 
     def _occurrences(self, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Each place of a text (T,) that a term comes from: the token, the term, and its share of
-        this occurrence. All shares of a term sum to its count."""
-        places = torch.arange(len(ids), device=ids.device)
-        found = [(places, ids, torch.ones_like(ids, dtype=torch.float32))]
+        """Each position of a text (T,) that a term comes from, the term, and the position's share
+        of this occurrence. All shares of a term sum to its count."""
+        positions = torch.arange(len(ids), device=ids.device)
+        occurrences = [(positions, ids, torch.ones_like(ids, dtype=torch.float32))]
         hashed = ids
         for length in range(2, min(self.config.ngrams, len(ids)) + 1):
             hashed = self._joined(hashed[None], ids[None, length - 1 :])[0]
             bucket = self._bucket(hashed)
             for offset in range(length):
                 share = torch.full_like(bucket, 1 / length, dtype=torch.float32)
-                found.append((places[: len(bucket)] + offset, bucket, share))
+                occurrences.append((positions[: len(bucket)] + offset, bucket, share))
         if self.config.char_ngrams:
             spelled = self.spelling[ids].long()  # (T, MOST_PER_WORD)
-            which, where = (spelled >= 0).nonzero(as_tuple=True)
-            share = torch.ones_like(which, dtype=torch.float32)
-            found.append((which, spelled[which, where], share))
-        place, term, share = (torch.cat(parts) for parts in zip(*found, strict=True))
-        return place, term, share
+            position, column = (spelled >= 0).nonzero(as_tuple=True)
+            share = torch.ones_like(position, dtype=torch.float32)
+            occurrences.append((position, spelled[position, column], share))
+        position, term, share = (torch.cat(parts) for parts in zip(*occurrences, strict=True))
+        return position, term, share
 
     def _joined(self, hashed: Tensor, ids: Tensor) -> Tensor:
         """The hashes of sequences that are one token longer: (B, T) and (B, T - 1) → (B, T - 1)."""
@@ -186,21 +186,21 @@ class Bag(TextClassifier):
         real = torch.ones_like(ids, dtype=torch.bool) if is_text is None else is_text
         rows = torch.arange(len(ids), device=ids.device)[:, None].expand_as(ids)
         row, word, count = self._distinct(rows[real], ids[real])
-        found = [(row, word, count)]
+        terms = [(row, word, count)]
         hashed = ids
         for length in range(2, self.config.ngrams + 1):
             later = length - 1
             hashed = self._joined(hashed, ids[:, later:])
             whole = real[:, later:]  # padding is on the right
             bucket = self._bucket(hashed[whole])
-            found.append((rows[:, later:][whole], bucket, torch.ones_like(bucket)))
+            terms.append((rows[:, later:][whole], bucket, torch.ones_like(bucket)))
         if self.config.char_ngrams:
             spelled = self.spelling[word].long()  # (distinct words, MOST_PER_WORD)
-            which, place = (spelled >= 0).nonzero(as_tuple=True)
-            found.append((row[which], spelled[which, place], count[which]))
-        if len(found) == 1:
-            return found[0]
-        return self._distinct(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+            index, column = (spelled >= 0).nonzero(as_tuple=True)
+            terms.append((row[index], spelled[index, column], count[index]))
+        if len(terms) == 1:
+            return terms[0]
+        return self._distinct(*(torch.cat(parts) for parts in zip(*terms, strict=True)))
 
     def _distinct(
         self, row: Tensor, term: Tensor, count: Tensor | None = None
@@ -211,11 +211,12 @@ class Bag(TextClassifier):
         if count is None:
             both, count = both.unique(return_counts=True)
         else:
-            both, where = both.unique(return_inverse=True)
-            count = torch.zeros_like(both).index_add_(0, where, count)
+            both, index = both.unique(return_inverse=True)
+            count = torch.zeros_like(both).index_add_(0, index, count)
         return both // num_terms, both % num_terms, count
 
     def _weights(self, row: Tensor, term: Tensor, count: Tensor, num_rows: int) -> Tensor:
+        """weight(w) of every term of a batch."""
         is_ngram = term >= self.vocab_size
         share = torch.where(is_ngram, self.config.ngram_weight, 1.0)
         zeros = torch.zeros(num_rows, device=row.device)

@@ -112,7 +112,7 @@ class Bert(HeadedModel):
         streams = (self.encoder.wired("encoder"),)
         if not self.config.has_head:
             return Wiring(streams, ("encoder.final_norm",))
-        transform = (f"transform.{place}" for place in range(len(self.transform)))
+        transform = (f"transform.{index}" for index in range(len(self.transform)))
         return Wiring(streams, ("encoder.final_norm", *transform, "head"))
 
     def forward(

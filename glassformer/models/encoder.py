@@ -74,15 +74,15 @@ class Encoder(nn.Module):
         self.final_norm = stack.make_final_norm(config)
         stack.initialize(self, config.initialization, config.num_layers)
 
-    def wired(self, place: str) -> StreamWiring:
-        """Its parts, in a model that has it at this place."""
+    def wired(self, name: str) -> StreamWiring:
+        """Its parts, in a model that has it under this name."""
         return StreamWiring(
-            stack=f"{place}.blocks",
-            embedding=f"{place}.embedding",
-            segments=None if self.segments is None else f"{place}.segments",
-            positions=f"{place}.positions",
-            embedding_norm=f"{place}.embedding_norm",
-            final_norm=f"{place}.final_norm",
+            stack=f"{name}.blocks",
+            embedding=f"{name}.embedding",
+            segments=None if self.segments is None else f"{name}.segments",
+            positions=f"{name}.positions",
+            embedding_norm=f"{name}.embedding_norm",
+            final_norm=f"{name}.final_norm",
             is_causal=False,
         )
 

@@ -104,7 +104,7 @@ class Ensemble(TextClassifier):
         members = self.members(ids, is_text)
         if len(members) == 1:
             return loss_of(members[0])
-        mean = torch.stack([loss_of(each) for each in members]).mean()
+        mean = torch.stack([loss_of(logits) for logits in members]).mean()
         with torch.no_grad():
             together = loss_of(self.combined(members))
         return mean - mean.detach() + together  # the value of one, the gradient of the other

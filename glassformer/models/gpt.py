@@ -84,8 +84,8 @@ class GPTConfig(StackConfig):
 
     @property
     def stretch(self) -> RotaryStretch | None:
-        found = self.rotary_stretch
-        return None if found is None else RotaryStretch(**found.model_dump())
+        stretch = self.rotary_stretch
+        return None if stretch is None else RotaryStretch(**stretch.model_dump())
 
     @property
     def kv_heads(self) -> int:
@@ -149,14 +149,14 @@ class GPT(LanguageModel):
         """Logits of the next token from the states after any block: (…, D) → (…, V)."""
         return self.head(self.final_norm(states))
 
-    def wired(self, place: str = "") -> StreamWiring:
-        """Its parts, in a model that has it at this place."""
+    def wired(self, prefix: str = "") -> StreamWiring:
+        """Its parts, in a model that has it under this prefix."""
         return StreamWiring(
-            stack=f"{place}blocks",
-            embedding=f"{place}embedding",
-            widen=f"{place}widen",
-            positions=f"{place}positions",
-            final_norm=f"{place}final_norm",
+            stack=f"{prefix}blocks",
+            embedding=f"{prefix}embedding",
+            widen=f"{prefix}widen",
+            positions=f"{prefix}positions",
+            final_norm=f"{prefix}final_norm",
             is_causal=True,
         )
 

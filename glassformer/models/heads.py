@@ -1,4 +1,11 @@
-"""What all models with a linear head have in common."""
+"""Models with a linear head: what all that predict labels, and all that predict tokens, share.
+
+    Labeller        logits = head(dropout(represent(ids)))     (B, C) per text, (B, T, C) per token
+    LanguageModel   logits = head(hidden(ids))                 (B, T, V): the next token
+
+A labeller may be built on a pre-trained model: `body_config` gives the shape of its body,
+`load_body` the weights.
+"""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -17,8 +24,6 @@ from glassformer.nn.layers import Dropout
 from glassformer.nn.linear import Linear
 from glassformer.nn.positions import Positions
 from glassformer.wording import an
-
-# --- headed model ---
 
 
 class HeadedModel(nn.Module):
@@ -45,10 +50,7 @@ class HeadedModel(nn.Module):
         return vocab_size
 
 
-# --- labeller ---
-# What all models that predict labels have in common: a linear head on a representation.
-#
-# logits = head(dropout(represent(ids)))        (B, C) per text, (B, T, C) per token
+# --- labels ---
 
 
 class LabelsConfig(Config):
@@ -121,7 +123,7 @@ class Labeller(HeadedModel, ABC):
         return None
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """One per label. They sum to one, unless any number of labels may apply."""
+        """The probability of each label. They sum to one, unless any number of labels may apply."""
         scaled = logits / self.temperature
         return scaled.sigmoid() if self.config.multi_label else scaled.softmax(dim=-1)
 
@@ -134,8 +136,7 @@ class TokenTagger(Labeller):
     """Labels every token: `represent` returns (B, T, D), `forward` (B, T, C)."""
 
 
-# --- language model ---
-# What all language models have in common.
+# --- the next token ---
 
 
 class LanguageModel(HeadedModel, ABC):
@@ -168,8 +169,7 @@ class LanguageModel(HeadedModel, ABC):
         return self.head(self.hidden(ids, state)[:, -1]), state
 
 
-# --- pretrained body ---
-# Building a model on a pre-trained one: `body_config` gives its shape, `load_body` its weights.
+# --- a labeller on a pre-trained model ---
 
 
 def body_config(name: str, pretrained: Config, task: str) -> tuple[str, dict[str, Any]]:
@@ -181,18 +181,44 @@ def body_config(name: str, pretrained: Config, task: str) -> tuple[str, dict[str
     built = built_on(name, task)
     if built is None:
         rows = MODELS.values()
-        bodies = dict.fromkeys(each.body for each in rows if each.body and each.task == task)
+        bodies = dict.fromkeys(row.body for row in rows if row.body and row.task == task)
         raise GlassformerError(
             f"{an(name)} cannot be fine-tuned for the task {task}."
             + (f" Use a pre-trained {' or '.join(bodies)}." if bodies else "")
         )
     target = row(built)
     fields = target.config.model_fields
-    known = pretrained.explicit() if isinstance(pretrained, StackConfig) else dict(pretrained)
-    values = {key: value for key, value in known.items() if key in fields}
+    shape = pretrained.explicit() if isinstance(pretrained, StackConfig) else dict(pretrained)
+    values = {key: value for key, value in shape.items() if key in fields}
     for preset in target.presets.values():
         values |= {key: fields[key].default for key in preset if key not in values}
     return built, values
+
+
+def load_body(model: nn.Module, pretrained: nn.Module) -> None:
+    """Copy the weights of a pre-trained model into the body of a model that is built on it."""
+    target_name, source_name = name_of(model), name_of(pretrained)
+    body = model.body if isinstance(model, Labeller) else None
+    source = next((part for part in pretrained.modules() if type(part) is type(body)), None)
+    if body is None or source is None or row(target_name).body != source_name:
+        raise GlassformerError(
+            f"{an(target_name)} cannot start from the weights of {an(source_name)}."
+        )
+    state = source.state_dict().items()
+    weights = {name: weight for name, weight in state if not name.startswith("head.")}
+    _fit_positions(body, weights)
+    ours, theirs = (
+        {name: tuple(weight.shape) for name, weight in tensors.items()}
+        for tensors in (body.state_dict(), weights)
+    )
+    for name in {**ours, **theirs}:
+        if ours.get(name) != theirs.get(name):
+            raise GlassformerError(
+                f"the pre-trained model has a different shape: {name} is "
+                f"{theirs.get(name, 'absent')} there and {ours.get(name, 'absent')} here. "
+                "Use the settings of the pre-trained model."
+            )
+    body.load_state_dict(weights)
 
 
 def _fit_positions(body: nn.Module, weights: dict[str, Tensor]) -> None:
@@ -205,28 +231,4 @@ def _fit_positions(body: nn.Module, weights: dict[str, Tensor]) -> None:
                 if f"{name}.{key}" in weights
             }
             if own:
-                weights |= {f"{name}.{key}": each for key, each in part.fitted(own).items()}
-
-
-def load_body(model: nn.Module, pretrained: nn.Module) -> None:
-    """Copy the weights of a pre-trained model into the body of a model that is built on it."""
-    name, source_name = name_of(model), name_of(pretrained)
-    body = model.body if isinstance(model, Labeller) else None
-    source = next((part for part in pretrained.modules() if type(part) is type(body)), None)
-    if body is None or source is None or row(name).body != source_name:
-        raise GlassformerError(f"{an(name)} cannot start from the weights of {an(source_name)}.")
-    weights = source.state_dict().items()
-    found = {name: weight for name, weight in weights if not name.startswith("head.")}
-    _fit_positions(body, found)
-    ours, theirs = (
-        {name: tuple(weight.shape) for name, weight in each.items()}
-        for each in (body.state_dict(), found)
-    )
-    for name in {**ours, **theirs}:
-        if ours.get(name) != theirs.get(name):
-            raise GlassformerError(
-                f"the pre-trained model has a different shape: {name} is "
-                f"{theirs.get(name, 'absent')} there and {ours.get(name, 'absent')} here. "
-                "Use the settings of the pre-trained model."
-            )
-    body.load_state_dict(found)
+                weights |= {f"{name}.{key}": weight for key, weight in part.fitted(own).items()}

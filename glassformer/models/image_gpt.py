@@ -159,5 +159,5 @@ class ImageGPTProbe(TextClassifier):
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         """Images have no padding, so `is_text` is not needed."""
-        chosen = self.pooled(ids)[:, int(self.layer)]  # (B, D)
-        return (chosen - self.mean) / self.deviation
+        state = self.pooled(ids)[:, int(self.layer)]  # (B, D)
+        return (state - self.mean) / self.deviation

@@ -92,9 +92,9 @@ class MultiscaleViTConfig(ImageConfig, LabelsConfig):
 class Stage(nn.ModuleList):
     """Blocks of one width, every second one with shifted windows."""
 
-    def __init__(self, config: MultiscaleViTConfig, width: int, heads: int, number: int) -> None:
+    def __init__(self, config: MultiscaleViTConfig, width: int, heads: int, depth: int) -> None:
         super().__init__(
-            _block(config, width, heads, is_shifted=bool(place % 2)) for place in range(number)
+            _block(config, width, heads, is_shifted=bool(index % 2)) for index in range(depth)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -127,19 +127,19 @@ class MultiscaleEncoder(nn.Module):
     @property
     def grids(self) -> tuple[Grid, ...]:
         """Rows and columns of every stage for an image of the config's size."""
-        found = [self.embedding.grid(*self.config.size)]
+        grids = [self.embedding.grid(*self.config.size)]
         for _ in self.merging:
-            rows, columns = found[-1]
-            found.append((-(-rows // 2), -(-columns // 2)))
-        return tuple(found)
+            rows, columns = grids[-1]
+            grids.append((-(-rows // 2), -(-columns // 2)))
+        return tuple(grids)
 
     def forward(self, pixels: Tensor) -> Tensor:
         check_pixels(tuple(pixels.shape), self.config.channels)
         grid = self.embedding.grid(*pixels.shape[2:])
         x = self.embedding(pixels).unflatten(1, grid)  # (B, rows, columns, D)
         x = self.dropout(self.embedding_norm(x))
-        for number, stage in enumerate(self.stages):
-            x = self.merging[number - 1](x) if number else x
+        for index, stage in enumerate(self.stages):
+            x = self.merging[index - 1](x) if index else x
             x = stage(x)
         return self.final_norm(x)
 

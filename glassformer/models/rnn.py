@@ -159,14 +159,14 @@ class RNNLanguageModel(LanguageModel):
         """Shift rows that start with padding to the left, read them and shift the output back."""
         length = x.size(1)
         fillers = state.padding.clamp(max=length)[:, None]  # (B, 1)
-        place = torch.arange(length, device=x.device)  # (T,)
+        position = torch.arange(length, device=x.device)  # (T,)
         row = torch.arange(len(x), device=x.device)[:, None]
-        moved = x[row, (place + fillers).clamp(max=length - 1)]  # (B, T, d_embedding)
-        output, carried = self.recurrence(moved, place < length - fillers, state.vectors)
+        moved = x[row, (position + fillers).clamp(max=length - 1)]  # (B, T, d_embedding)
+        output, carried = self.recurrence(moved, position < length - fillers, state.vectors)
         untouched = (fillers == length)[None]  # (1, B, 1): rows that are all padding
         state.vectors = tuple(v.masked_fill(untouched, 0) for v in carried)
         state.padding = state.padding - fillers[:, 0]
-        return output[row, (place - fillers).clamp(min=0)]
+        return output[row, (position - fillers).clamp(min=0)]
 
     def start(self, memory: None, padding: Tensor, capacity: int) -> RNNState:
         sizes = (self.config.num_layers, len(padding), self.config.d_model)

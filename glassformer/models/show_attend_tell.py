@@ -74,7 +74,7 @@ class ImageMemory:
     first: Vectors
 
     def take(self, rows: Tensor) -> "ImageMemory":
-        return ImageMemory(self.places.take(rows), tuple(each[:, rows] for each in self.first))
+        return ImageMemory(self.places.take(rows), tuple(state[:, rows] for state in self.first))
 
     def __len__(self) -> int:
         return len(self.places.keys)
@@ -130,7 +130,7 @@ class ShowAttendTell(CaptionDecoder):
         image = x.transpose(1, 2).unflatten(2, grid)  # (B, D, rows, columns)
         states = self.norm(self.blocks(image).flatten(2).transpose(1, 2))  # (B, N, D)
         first = self.first(states.mean(dim=1)).tanh().chunk(self.num_vectors, dim=-1)
-        return ImageMemory(self.attention.remember(states), tuple(each[None] for each in first))
+        return ImageMemory(self.attention.remember(states), tuple(state[None] for state in first))
 
     def hidden(self, target: Tensor, memory: ImageMemory) -> Tensor:
         return self.hidden_and_weights(target, memory)[0]
@@ -157,8 +157,8 @@ class ShowAttendTell(CaptionDecoder):
         if self.gate is not None:
             seen = self.gate(query).sigmoid() * seen
         output, vectors = self.decoder(torch.cat((x, seen), dim=-1)[:, None], start=vectors)
-        found = x + self.from_state(output[:, 0]) + self.from_image(seen)
-        return self.dropout(found), vectors, weights.flatten(0, 1)
+        summed = x + self.from_state(output[:, 0]) + self.from_image(seen)
+        return self.dropout(summed), vectors, weights.flatten(0, 1)
 
     def start(self, memory: ImageMemory, padding: Tensor, capacity: int) -> MemoryState:
         return MemoryState(memory, RNNState(memory.first, padding))

@@ -1,4 +1,11 @@
-"""What all models of images have in common: the size of an image, and how it becomes vectors."""
+"""Models by what they read: what all that read images, or translate a sentence, share.
+
+    ImageClassifier   pixels (B, C, H, W) → one label
+    CaptionDecoder    pixels (B, C, H, W) → a text, written token by token
+    Translator        ids (B, S)          → a text, written token by token
+
+Those that write are memory decoders: samplers, beam search and views are the same for both.
+"""
 
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal, Self
@@ -16,7 +23,7 @@ from glassformer.nn.layers import Embedding
 from glassformer.nn.observe import Tap
 from glassformer.nn.patches import ConvolutionalEmbedding, Grid, PatchEmbedding
 
-# --- images ---
+# --- images as vectors ---
 
 
 class ImageConfig(Config):
@@ -63,7 +70,8 @@ class ImageConfig(Config):
             return self
         for side in self.image_size or ():
             if side % size:
-                fitting = [each for each in (side // size * size, -(-side // size) * size) if each]
+                multiples = side // size * size, -(-side // size) * size
+                fitting = [multiple for multiple in multiples if multiple]
                 height, width = self.size
                 raise ValueError(
                     f"image_size {height}×{width} is not a multiple of patch_size {size}; instead "
@@ -95,14 +103,12 @@ def check_pixels(shape: tuple[int, ...], channels: int) -> None:
         )
 
 
-# --- image classifier ---
-# What all classifiers of images have in common.
-#
-# logits = head(dropout(represent(pixels)))         (B, C, H, W) → (B, number of labels)
+# --- classifiers of images ---
 
 
 class ImageClassifier(Labeller):
-    """Labels an image: `represent` returns (B, D), `forward` (B, number of labels)."""
+    """Labels an image: `represent` returns (B, D), `forward` (B, number of labels). Head,
+    temperature and calibration are the same as for texts."""
 
     default_context = None
 
@@ -130,12 +136,11 @@ class ImageClassifier(Labeller):
         """The input of the head. Images have no padding, so there is no `is_text`."""
 
 
-# --- caption decoder ---
-# What all models that describe images have in common: an image to read, and words to write.
+# --- captioners ---
 
 
 class CaptionConfig(ImageConfig):
-    """The sizes that all of them have."""
+    """The sizes that all captioners have."""
 
     vocab_size: VocabSize | None = None
     """Number of tokens; null in a recipe: the tokenizer's."""
@@ -167,8 +172,7 @@ class CaptionDecoder(MemoryDecoder):
         raise NotImplementedError
 
 
-# --- translator ---
-# What all translators have in common: a source made of tokens, and a vocabulary for each side.
+# --- translators ---
 
 
 class TranslatorConfig(Config):
@@ -183,7 +187,7 @@ class TranslatorConfig(Config):
 
 
 class Translator(MemoryDecoder):
-    """Writes the translation of a sentence."""
+    """Writes the translation of a sentence. Source and target may have a vocabulary each."""
 
     def __init__(self, config: TranslatorConfig, d_embedding: int) -> None:
         super().__init__()

@@ -1,4 +1,12 @@
-"""A stack of Transformer blocks: the config that all such models share, and what it builds."""
+"""A stack of Transformer blocks: the config that GPT, encoders and the Transformer share, and what
+it builds.
+
+    StackConfig → make_stack       blocks of attention and feed-forward layers
+                  make_positions   learned, sinusoidal, relative, rotary or none
+                  make_norm, make_cache, initialize
+
+`Wiring` names these parts, so that a model can run outside torch.
+"""
 
 import math
 from dataclasses import dataclass
@@ -18,8 +26,7 @@ from glassformer.nn.cache import KVCache
 from glassformer.nn.layers import Activation, FeedForward, NormKind, norm
 from glassformer.nn.positions import PositionKind, Positions
 
-# --- fields ---
-# Config fields that several models share: their types with bounds, and a check of the input.
+# --- fields of configs, with their bounds ---
 
 VocabSize = Annotated[Count, Field(ge=1, le=2**24)]
 Features = Annotated[Count, Field(ge=1, le=2**20)]
@@ -40,7 +47,7 @@ def check_length(length: int, context_length: int) -> None:
         )
 
 
-# --- stack ---
+# --- from the config to the parts ---
 
 Initialization = Literal["gpt2", "bert", "xavier", "torch", "zero_output"]
 
@@ -189,15 +196,14 @@ def initialize(model: nn.Module, kind: Initialization, num_layers: int) -> None:
             nn.init.normal_(weight, std=std)
 
 
-# --- wiring ---
-# How the parts of a Transformer are connected, by their names, so that it can run outside torch.
+# --- wiring: how the parts of a Transformer are connected, by their names ---
 #
 #     stream     ids → embedding → positions → stack of blocks
 #     read-out   state after any block → logits
 #                for a label of the whole text: normed states → one vector → logits
 #
-# A model that can say this of itself can be carried in a page and computed there
-# (`inspect/live.py`).
+# A model with a wiring can be carried in a page and computed there (`inspect/live.py`), by scripts
+# that know no kind of model.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,8 +116,8 @@ class Stack(nn.ModuleList):
 
     @property
     def cross_attentions(self) -> list[MultiHeadAttention]:
-        found = [block.cross_attention for block in self if isinstance(block, Block)]
-        return [each for each in found if each is not None]
+        layers = [block.cross_attention for block in self if isinstance(block, Block)]
+        return [layer for layer in layers if layer is not None]
 
     def remember(self, states: Tensor, is_text: Tensor | None = None) -> StackMemory:
         """A memory of an encoder's output (B, S, D); `is_text` (B, S) marks what is no padding."""

@@ -1,11 +1,13 @@
-"""Which kernel multiplies by int8 weights: measured once on each machine, and remembered.
+"""Linear layers with 8-bit weights: a quarter of the memory to read, and so several times as fast.
 
-    onednn     0.04  0.19  0.32 TFLOP/s for 1, 8 and 32 rows   → chosen
-    fbgemm     0.04  0.13  0.17
-    qnnpack    0.02  0.04  0.06
+    q     = round(w / scale)            int8, from -127 to 127
+    scale = max |w| / 127               one for each row of W
+    y     = (x qᵀ) · scale + b
 
-The kernels are tried in child processes (`int8_kernels.py`), since one may die or be wrong. All
-compute the same up to float32's rounding.
+Generation on a CPU is limited by how fast the weights are read. x keeps the accuracy of float32, so
+that a row does not depend on those beside it (`int8_kernels.py`). Only linear layers are quantised:
+embeddings, norms and positions stay float32, as does the embedding matrix of a model whose output
+layer shares its weights. Quantised layers are for prediction: they have no gradients.
 """
 
 import math
@@ -13,7 +15,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from functools import cache as once
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,86 +27,13 @@ from glassformer.errors import GlassformerError
 from glassformer.machine import facts, host
 from glassformer.machine.host import TIMEOUT, Fingerprint, Measurement, Measurements, measure
 from glassformer.nn.blocks import Block
-from glassformer.nn.int8_kernels import KERNELS
+from glassformer.nn.int8_kernels import KERNELS, ROWS
 from glassformer.nn.linear import Linear
-
-# --- int8 ---
-
-FALLBACK = "float32"  # right everywhere, and as slow as weights that are not quantised
-CLEARLY = 1.1  # times as fast: less than what chance makes of two measurements
-
-
-@once
-def int8_kernel() -> str:
-    """The name of the fastest kernel that survives here and computes the right thing."""
-    import torch
-
-    from glassformer.nn.int8_kernels import KERNELS, ROWS
-
-    fingerprint = Fingerprint(
-        device="int8",
-        device_name="",
-        cpu=facts.cpu_name(),
-        cpu_flags=facts.cpu_flags(),
-        cores_logical=os.cpu_count() or 1,
-        thread_counts=(1,),
-        widths=ROWS,
-        torch=torch.__version__,
-        onednn_max_cpu_isa=os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
-    )
-    with host.one_at_a_time():
-        measured = host.recall(fingerprint, KERNELS)
-        if measured is None:
-            measured = measure({name: _command(name) for name in KERNELS}, TIMEOUT)
-            host.remember(fingerprint, measured)
-    best = fastest(measured)
-    if best == FALLBACK:
-        others = (f"{name}: {found.problem or 'slower'}" for name, found in measured.items())
-        problems = "; ".join(other for other in others if not other.startswith(FALLBACK))
-        warnings.warn(
-            f"8-bit weights are multiplied in float32, which saves no time ({problems}).",
-            stacklevel=2,
-        )
-    return best
-
-
-def _command(kernel: str) -> list[str]:
-    script = Path(__file__).with_name("int8_kernels.py")
-    return [sys.executable or "python", "-P", "-W", "ignore", str(script), kernel]
-
-
-def fastest(measured: Measurements) -> str:
-    """The fastest kernel; those further down must be clearly faster."""
-    best = FALLBACK
-    for name in measured:
-        if _speed(measured[name]) > CLEARLY * _speed(measured.get(best)):
-            best = name
-    return best
-
-
-def _speed(measurement: Measurement | None) -> float:
-    """The geometric mean, in which all numbers of rows count alike."""
-    speeds = [] if measurement is None else [speed.tflops for speed in measurement.speeds]
-    return math.prod(speeds) ** (1 / len(speeds)) if speeds else 0.0
-
-
-# --- quantized ---
-# Linear layers with 8-bit weights: a quarter of the memory to read, and so several times as fast.
-#
-#     q     = round(w / scale)            int8, from -127 to 127
-#     scale = max |w| / 127               one for each row of W
-#     y     = (x qᵀ) · scale + b
-#
-# Generation on a CPU is limited by how fast the weights are read. x keeps the accuracy of float32,
-# so
-# that a row does not depend on those beside it (`int8_kernels.py`). Only linear layers are
-# quantised:
-# embeddings, norms and positions stay float32, as does the embedding matrix of a model whose
-# output
-# layer shares its weights. Quantised layers are for prediction: they have no gradients.
 
 KINDS = ("int8",)
 LARGEST_WEIGHT = 127
+FALLBACK = "float32"  # right everywhere, and as slow as weights that are not quantised
+CLEARLY = 1.1  # times as fast: less than what chance makes of two measurements
 
 
 class QuantizedLinear(nn.Module):
@@ -171,15 +100,79 @@ def quantizable(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Linear]
 
 def quantize(model: nn.Module, names: set[str] | None = None) -> None:
     """Replace the linear layers of a model, or those with these names, by quantised ones."""
-    found = list(quantizable(model))
-    if not found and not is_quantized(model):
+    layers = list(quantizable(model))
+    if not layers and not is_quantized(model):
         raise GlassformerError(
             "this model cannot be quantised: it has no Transformer blocks. Leave out --quantize."
         )
-    for name, parent, own, layer in found:
+    for name, parent, own, layer in layers:
         if names is None or name in names:
             setattr(parent, own, QuantizedLinear.of(layer))
 
 
 def is_quantized(model: nn.Module) -> bool:
     return any(isinstance(module, QuantizedLinear) for module in model.modules())
+
+
+# --- which kernel multiplies: measured once on each machine, and remembered ---
+#
+#     onednn     0.04  0.19  0.32 TFLOP/s for 1, 8 and 32 rows   → chosen
+#     fbgemm     0.04  0.13  0.17
+#     qnnpack    0.02  0.04  0.06
+#
+# Each is tried in a child process (`int8_kernels.py`), for its speed and for its results: it may
+# die, or overflow on a processor without VNNI. If none works, a warning says why. Two of them stand
+# on functions that torch deprecates: `tests/nn/test_int8_probe.py` fails when they are removed.
+
+
+@cache
+def int8_kernel() -> str:
+    """The name of the fastest kernel that survives here and computes the right thing."""
+    fingerprint = Fingerprint(
+        device="int8",
+        device_name="",
+        cpu=facts.cpu_name(),
+        cpu_flags=facts.cpu_flags(),
+        cores_logical=os.cpu_count() or 1,
+        thread_counts=(1,),
+        widths=ROWS,
+        torch=torch.__version__,
+        onednn_max_cpu_isa=os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
+    )
+    with host.one_at_a_time():
+        measured = host.recall(fingerprint, KERNELS)
+        if measured is None:
+            measured = measure({name: _command(name) for name in KERNELS}, TIMEOUT)
+            host.remember(fingerprint, measured)
+    best = fastest(measured)
+    if best == FALLBACK:
+        problems = "; ".join(
+            f"{name}: {measurement.problem or 'slower'}"
+            for name, measurement in measured.items()
+            if name != FALLBACK
+        )
+        warnings.warn(
+            f"8-bit weights are multiplied in float32, which saves no time ({problems}).",
+            stacklevel=2,
+        )
+    return best
+
+
+def _command(kernel: str) -> list[str]:
+    script = Path(__file__).with_name("int8_kernels.py")
+    return [sys.executable or "python", "-P", "-W", "ignore", str(script), kernel]
+
+
+def fastest(measured: Measurements) -> str:
+    """The fastest kernel; those further down must be clearly faster."""
+    best = FALLBACK
+    for name in measured:
+        if _speed(measured[name]) > CLEARLY * _speed(measured.get(best)):
+            best = name
+    return best
+
+
+def _speed(measurement: Measurement | None) -> float:
+    """The geometric mean, in which all numbers of rows count alike."""
+    speeds = [] if measurement is None else [speed.tflops for speed in measurement.speeds]
+    return math.prod(speeds) ** (1 / len(speeds)) if speeds else 0.0

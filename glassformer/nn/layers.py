@@ -1,7 +1,12 @@
-"""The feed-forward layer: a wider hidden layer, applied to each position on its own.
+"""The layers around attention: token embedding, normalisation, feed-forward layer, dropout.
 
-plain    down(activation(up(x)))
-SwiGLU   down(silu(gate(x)) · up(x))
+    embedding      a table of vectors, one for each token        (B, T) → (B, T, D)
+    norm           LayerNorm or RMSNorm                          (B, T, D) → (B, T, D)
+    feed-forward   down(activation(up(x)))                       (B, T, D) → (B, T, D)
+                   down(silu(gate(x)) · up(x))                   SwiGLU
+    dropout        x · keep / (1 - p), keep: 0 or 1 at random
+
+`blocks.py` puts them together with attention.
 """
 
 import math
@@ -16,46 +21,55 @@ from glassformer.errors import GlassformerError
 from glassformer.nn.linear import Linear, Merged
 from glassformer.nn.observe import Tap
 
-# --- dropout ---
-# Dropout: each value is zeroed with probability p, and the others are scaled up to compensate.
-#
-#     y = x · keep / (1 - p)      keep: 1 with probability 1 - p, else 0
-#
-# On the CPU, PyTorch draws one random number per value, which takes longer than the layer before
-# the
-# dropout. Here, one 64-bit draw serves four values.
-
-BITS = 16  # random bits per value: p is exact to 1 in 65,536
+# --- embedding: a vector for each token, or for the numbers of each time step ---
 
 
-class Dropout(nn.Dropout):
-    """`nn.Dropout`, several times as fast on the CPU."""
+class Embedding(nn.Embedding):
+    """A table of vectors. A call can use others in their place (`observe.changing`)."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
+        super().__init__(num_embeddings, embedding_dim)
+        self.tap = Tap()
+        """Passes the vectors that were looked up, (…, D)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.tap.changed(super().forward(input))
+
+
+def make_embedding(vocab_size: int | None, num_features: int | None, width: int) -> nn.Module:
+    """(B, T) tokens → (B, T, width) by a table, or (B, T, F) numbers by a linear layer."""
+    if num_features is not None:
+        return Linear(num_features, width)
+    if vocab_size is None:
+        raise GlassformerError(
+            "the model has no input size. Set vocab_size, the number of tokens, or num_features, "
+            "the number of values per time step."
+        )
+    return Embedding(vocab_size, width)
+
+
+# --- normalisation: keeps the scale of each position's vector steady from layer to layer ---
+
+NormKind = Literal["layer", "rms"]
+
+
+class RMSNorm(nn.RMSNorm):
+    """x / √(mean(x²) + ε) · weight"""
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or not 0 < self.p < 1 or x.device.type != "cpu":
-            return super().forward(x)
-        steps = 2**BITS
-        dropped = min(round(self.p * steps), steps - 1)
-        draws = torch.empty(-(-x.numel() * BITS // 64), dtype=torch.int64).random_(-(2**63), None)
-        bits = draws.view(torch.int16)[: x.numel()].view(x.shape)  # from -2^15 to 2^15 - 1
-        keep = bits >= dropped - steps // 2
-        return x * keep.to(x.dtype).mul_(steps / (steps - dropped))
+        # Under autocast, `x` may be bfloat16 and the weights are not: torch's function warns, and
+        # squares are better summed in float32 anyway.
+        return super().forward(x.to(self.weight.dtype)).to(x.dtype)
 
 
-class WordDropout(nn.Module):
-    """Drops whole tokens in training, so that no single word decides the prediction."""
-
-    def __init__(self, share: float) -> None:
-        super().__init__()
-        self.share = share
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.share == 0:
-            return x
-        return x * F.dropout(x.new_ones(*x.shape[:2], 1), self.share)  # (B, T, D) · (B, T, 1)
+def norm(kind: NormKind, width: int, eps: float = 1e-5, bias: bool = True) -> nn.Module:
+    """LayerNorm centres and scales; RMSNorm only scales, and has no bias."""
+    if kind == "rms":
+        return RMSNorm(width, eps=eps)
+    return nn.LayerNorm(width, eps=eps, bias=bias)
 
 
-# --- feedforward ---
+# --- feed-forward layer: a wider hidden layer, applied to each position on its own ---
 
 Activation = Literal["gelu", "gelu_tanh", "quick_gelu", "relu", "silu", "swiglu"]
 
@@ -121,51 +135,37 @@ class FeedForward(nn.Module):
         return self.down(self.dropout(hidden))
 
 
-# --- norms ---
-# Normalisation: keep the scale of each position's vector steady from layer to layer.
+# --- dropout: each value is zeroed with probability p, the others are scaled up to compensate ---
 
-NormKind = Literal["layer", "rms"]
+BITS = 16  # random bits per value: p is exact to 1 in 65,536
 
 
-class RMSNorm(nn.RMSNorm):
-    """x / √(mean(x²) + ε) · weight"""
+class Dropout(nn.Dropout):
+    """`nn.Dropout`, several times as fast on the CPU.
+
+    There, PyTorch draws one random number per value, which takes longer than the layer before it.
+    Here, one 64-bit draw serves four values.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
-        # Under autocast, `x` may be bfloat16 and the weights are not: torch's function warns, and
-        # squares are better summed in float32 anyway.
-        return super().forward(x.to(self.weight.dtype)).to(x.dtype)
+        if not self.training or not 0 < self.p < 1 or x.device.type != "cpu":
+            return super().forward(x)
+        steps = 2**BITS
+        dropped = min(round(self.p * steps), steps - 1)
+        draws = torch.empty(-(-x.numel() * BITS // 64), dtype=torch.int64).random_(-(2**63), None)
+        bits = draws.view(torch.int16)[: x.numel()].view(x.shape)  # from -2^15 to 2^15 - 1
+        keep = bits >= dropped - steps // 2
+        return x * keep.to(x.dtype).mul_(steps / (steps - dropped))
 
 
-def norm(kind: NormKind, width: int, eps: float = 1e-5, bias: bool = True) -> nn.Module:
-    """LayerNorm centres and scales; RMSNorm only scales, and has no bias."""
-    if kind == "rms":
-        return RMSNorm(width, eps=eps)
-    return nn.LayerNorm(width, eps=eps, bias=bias)
+class WordDropout(nn.Module):
+    """Drops whole tokens in training, so that no single word decides the prediction."""
 
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
 
-# --- token embedding ---
-# The input layer: a vector for each token, or for the numbers of each time step.
-
-
-class Embedding(nn.Embedding):
-    """A table of vectors. A call can use others in their place (`observe.changing`)."""
-
-    def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
-        super().__init__(num_embeddings, embedding_dim)
-        self.tap = Tap()
-        """Passes the vectors that were looked up, (…, D)."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self.tap.changed(super().forward(input))
-
-
-def make_embedding(vocab_size: int | None, num_features: int | None, width: int) -> nn.Module:
-    """(B, T) tokens → (B, T, width) by a table, or (B, T, F) numbers by a linear layer."""
-    if num_features is not None:
-        return Linear(num_features, width)
-    if vocab_size is None:
-        raise GlassformerError(
-            "the model has no input size. Set vocab_size, the number of tokens, or num_features, "
-            "the number of values per time step."
-        )
-    return Embedding(vocab_size, width)
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.share == 0:
+            return x
+        return x * F.dropout(x.new_ones(*x.shape[:2], 1), self.share)  # (B, T, D) · (B, T, 1)

@@ -18,10 +18,13 @@ LINEAR = ("query", "key", "value", "output", "gate", "up", "down")  # attention 
 
 
 def lora_scale(rank: int, alpha: float, use_rslora: bool) -> float:
+    """s in y = W x + s · B A x."""
     return alpha / (math.sqrt(rank) if use_rslora else rank)
 
 
 class LoRALinear(nn.Module):
+    """A frozen linear layer, and a trainable update of low rank."""
+
     def __init__(
         self,
         base: nn.Linear,
@@ -43,6 +46,7 @@ class LoRALinear(nn.Module):
 
     @torch.no_grad()
     def merged(self) -> nn.Linear:
+        """The layer itself, with the update added to its weights."""
         self.base.weight += self.scale * (self.B @ self.A)
         return self.base
 

@@ -5,7 +5,8 @@
 
 N = rows · columns, in raster order. A linear layer on squares is all that a ViT knows about images;
 convolutions know from the start that neighbouring pixels belong together, which little data cannot
-teach.
+teach. `GridPositions` says where on the grid each vector is; `ConvolutionalBlock` lets the places
+look at their neighbours.
 """
 
 import math
@@ -17,8 +18,6 @@ from torch.nn import functional as F
 
 from glassformer.nn.linear import Linear
 from glassformer.nn.positions import LearnedPositions
-
-# --- patches ---
 
 Grid = tuple[int, int]  # rows, columns
 
@@ -58,8 +57,8 @@ class ConvolutionalEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.num_halvings = round(math.log2(patch_size))
-        number = max(1, self.num_halvings, num_convolutions or 0)
-        widths = [num_channels, *(max(1, width // 2**n) for n in reversed(range(number)))]
+        depth = max(1, self.num_halvings, num_convolutions or 0)
+        widths = [num_channels, *(max(1, width // 2**n) for n in reversed(range(depth)))]
         self.convolutions = nn.ModuleList(
             nn.Conv2d(wide, wider, 3, padding=1, bias=False) for wide, wider in pairwise(widths)
         )
@@ -71,10 +70,10 @@ class ConvolutionalEmbedding(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         x = pixels
-        for number, convolution in enumerate(self.convolutions, 1):
+        for layer, convolution in enumerate(self.convolutions, 1):
             x = convolution(x)
-            if number <= self.num_halvings:  # before ReLU: the same result from fewer values
-                x = _halved(x, is_last=number == self.num_halvings)  # (B, D', H/2, W/2)
+            if layer <= self.num_halvings:  # before ReLU: the same result from fewer values
+                x = _halved(x, is_last=layer == self.num_halvings)  # (B, D', H/2, W/2)
             x = x.relu()
         return x.flatten(2).transpose(1, 2)  # (B, N, D)
 
@@ -114,14 +113,10 @@ def interpolated(vectors: Tensor, grid: Grid, other: Grid) -> Tensor:
     return resized[0].flatten(1).T  # (N, D)
 
 
-# --- convolutions ---
-# Convolutions on a grid of vectors: every place looks at its neighbours.
-#
-# x = x + convolution(relu(norm(x)))          (B, D, rows, columns), twice
-
-
 class ConvolutionalBlock(nn.Module):
-    """Two convolutions of 3×3 places, added to their input.
+    """Two convolutions of 3×3 places on a grid of vectors (B, D, rows, columns), added to it.
+
+    x = x + conv(relu(norm(conv(relu(norm(x))))))
 
     Each image is normalised on its own, not with the others of its batch, so that it is read alike
     alone and among others.

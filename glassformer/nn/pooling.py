@@ -1,4 +1,9 @@
-"""Pooling: one vector from the vectors of a sequence, (B, T, D) → (B, D)."""
+"""Pooling: one vector from the vectors of a sequence, (B, T, D) → (B, D).
+
+pool              their mean or maximum, the first or the last
+SequencePooling   a weighted mean, whose weights depend on the vectors
+IdfPooling        a weighted sum, in which rare tokens count more
+"""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -8,8 +13,6 @@ from torch import Tensor, nn
 
 from glassformer.nn.linear import Linear
 from glassformer.nn.observe import Tap
-
-# --- pooling ---
 
 Pooling = Literal["mean", "max", "first", "last"]
 
@@ -35,15 +38,12 @@ def pool(x: Tensor, is_text: Tensor | None = None, pooling: Pooling = "mean") ->
     return largest.masked_fill(~real.any(dim=1), 0)
 
 
-# --- sequence pooling ---
-# Sequence pooling: a weighted mean of a sequence, with weights that depend on its vectors.
-#
-# weights = softmax(x · w)            (B, N)
-# output  = ∑ weights · x             (B, D)
-
-
 class SequencePooling(nn.Module):
-    """(B, N, D) → (B, D). Its weights can be observed like those of attention."""
+    """A weighted mean, whose weights can be observed like those of attention: (B, N, D) → (B, D).
+
+    weights = softmax(x · w)            (B, N)
+    output  = ∑ weights · x             (B, D)
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -57,16 +57,14 @@ class SequencePooling(nn.Module):
         return (weights.transpose(1, 2) @ x).squeeze(1)  # (B, D)
 
 
-# --- idf ---
-# Inverse document frequency: the fewer texts have a token, the more it says about a text.
+# --- inverse document frequency: the fewer texts have a token, the more it says about a text ---
 #
-# idf(w) = 1 + log((1 + texts) / (1 + texts with w))
-#
-# h = ∑ idf(w_t) · x_t / norm         (B, D), where norm² = ∑ idf(w_t)²
+#     idf(w) = 1 + log((1 + texts) / (1 + texts with w))
+#     h      = ∑ idf(w_t) · x_t / norm         (B, D), where norm² = ∑ idf(w_t)²
 
 
 def inverse_document_frequency(texts: Iterable[Tensor], num_tokens: int) -> Tensor:
-    """(num_tokens,); each text is the ids of its tokens, repeated or not."""
+    """The idf of every token, (num_tokens,), from texts as ids of tokens, repeated or not."""
     count, total = torch.zeros(num_tokens), 0
     for ids in texts:
         count[ids.unique()] += 1

@@ -1,4 +1,14 @@
-"""Recurrence: a hidden state that every step of a sequence updates."""
+"""Recurrence: a hidden state that every step of a sequence updates, and attention from the
+state of a decoder to the states of an encoder.
+
+    state = cell(x, state)                        RNN, LSTM or GRU, one step after another
+
+    score(s, h) = v · tanh(W_enc h + W_dec s)     additive (Bahdanau et al., 2015)
+                  s · h                           dot
+                  s · W h                         general (Luong et al., 2015)
+    weights     = softmax over the states h       (B, K, S)
+    context     = weights · states                (B, K, D)
+"""
 
 import math
 from collections.abc import Callable
@@ -10,8 +20,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from glassformer.nn.linear import Linear
 from glassformer.nn.observe import Tap
-
-# --- recurrent ---
 
 Cell = Literal["rnn", "lstm", "gru"]
 Vectors = tuple[Tensor, ...]  # (layers · directions, B, D) each: two for the LSTM, one for others
@@ -82,14 +90,7 @@ class Recurrence(nn.Module):
         return output, (carried,) if isinstance(carried, Tensor) else carried
 
 
-# --- recurrent attention ---
-# Attention of a recurrent decoder to the states of an encoder.
-#
-# score(s, h) = v · tanh(W_enc h + W_dec s)     additive
-#               s · h                           dot
-#               s · W h                         general
-# weights     = softmax over the states h       (B, K, S)
-# context     = weights · states                (B, K, D)
+# --- attention of a recurrent decoder ---
 
 ScoreKind = Literal["additive", "dot", "general"]
 
