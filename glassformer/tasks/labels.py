@@ -1,4 +1,11 @@
-"""Naming labels: what classifying texts and images, tagging and probing share."""
+"""Naming labels: what classifying texts and images, tagging and probing share.
+
+LabelledRecipe    data with labels, perhaps a pre-trained model to begin with, and how to learn
+LabelledSource    inputs with their labels, split, and what they decide about the model
+LabelledDataset   rows with a label each, or one for each of their items
+LabelObjective    loss = mean of -log p(label | input); rare labels may count more
+ClassObjective    one answer for a whole input, with calibrated probabilities
+"""
 
 from abc import abstractmethod
 from collections import Counter
@@ -25,17 +32,10 @@ from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.classify import scores
 from glassformer.tasks.classify.baseline import LinearBaseline
 from glassformer.tasks.classify.predictor import LabelPredictor
-from glassformer.tasks.classify.scores import (
-    WEIGH_CLASSES,
-    Answers,
-    Classification,
-    fit_temperature,
-    is_uneven,
-    judge,
-    measure_of,
-)
+from glassformer.tasks.classify.scores import Answers, Classification
 from glassformer.tasks.fitting import kept_preprocessing, learn_tokenizer, tokenizer_choices
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, RowDataset
@@ -90,19 +90,19 @@ class LabelledSource(Source):
         is_settled = not recipe.is_open or recipe.model.get("context_length")
         if model.default_context is not None and not is_settled:
             needed = -(-(int(self.lengths.max()) + FRAME) // 16) * 16
-            chosen = min(model.default_context, needed)
-            decided["model"]["context_length"] = max(chosen, _trained_context(recipe) or 0)
+            usual = min(model.default_context, needed)
+            decided["model"]["context_length"] = max(usual, _trained_context(recipe) or 0)
         return decided
 
     def say_context(self, recipe: Recipe, say: Say) -> None:
         """Report if a trained model gets another context."""
         before, now = _trained_context(recipe), recipe.model.get("context_length")
         if before is not None and now is not None and now != before:
-            number = int((self.lengths + FRAME > before).sum())
+            num_longer = int((self.lengths + FRAME > before).sum())
             say(
                 f"note: the model was trained with a context of {before:,} tokens and is "
                 f"fine-tuned with {now:,} (set model.context_length to change this); "
-                f"{number:,} of {counted(len(self.lengths), 'text')} exceed {before:,}"
+                f"{num_longer:,} of {counted(len(self.lengths), 'text')} exceed {before:,}"
             )
 
 
@@ -110,9 +110,8 @@ def _trained_context(recipe: Recipe) -> int | None:
     """The context of the model that a recipe begins with; None if it begins with none."""
     if recipe.start is None:
         return None
-    _, config = open_config(recipe.start.model)
-    found: int | None = getattr(config, "context_length", None)
-    return found
+    context: int | None = getattr(open_config(recipe.start.model)[1], "context_length", None)
+    return context
 
 
 def text_preprocessing(
@@ -122,17 +121,18 @@ def text_preprocessing(
     default: TokenizerConfig,
     say: Say,
 ) -> TextPreprocessing:
-    """With the tokenizer of the pre-trained model, or with one trained on the texts."""
+    """How texts are read: with the tokenizer of the pre-trained model, or with one trained on
+    them."""
     columns: dict[str, Any] = {
         "text_column": split.text_column,
         "label_column": split.label_column,
         "label_separator": getattr(recipe.data, "label_separator", None),
         "chat_template": recipe.data.chat_template,
     }
-    known = kept_preprocessing(recipe, TextPreprocessing) if recipe.keeps_tokenizer else None
-    if known is not None:
-        _note_unknown(known.tokenizer, split, text_of, say)
-        return known.changed(**columns)
+    own = kept_preprocessing(recipe, TextPreprocessing) if recipe.keeps_tokenizer else None
+    if own is not None:
+        _note_unknown(own.tokenizer, split, text_of, say)
+        return own.changed(**columns)
     if recipe.start is None or recipe.continues:
         examples, every = split.training, 1
         if "char" not in (recipe.tokenizer.kind, default.kind):  # else every character counts
@@ -160,7 +160,7 @@ def _note_unknown(
     tokenizer: Tokenizer, split: LabelledSplit[Any], text_of: Callable[[Any], str], say: Say
 ) -> None:
     if tokenizer.kind == "char":
-        alphabet = {character for each in split.training for character in text_of(each)}
+        alphabet = {character for example in split.training for character in text_of(example)}
         if unknown := tokenizer.unknown_characters("".join(sorted(alphabet))):
             say(f"note: characters that the model does not know are ignored: {unknown[:10]}")
 
@@ -173,8 +173,8 @@ def say_split(what: str, split: LabelledSplit[Any], say: Say) -> None:
 def say_uneven(recipe: Any, labels: Sequence[str], targets: Array, say: Say) -> None:
     """Report if accuracy will say little about the labels to learn, of which each row has one."""
     counts = np.bincount(targets, minlength=len(labels)).tolist()
-    if is_uneven(counts):
-        advice = f"; to make rare labels count more, pass {WEIGH_CLASSES}"
+    if scores.is_uneven(counts):
+        advice = f"; to make rare labels count more, pass {scores.WEIGH_CLASSES}"
         say(
             "note: the labels are uneven: "
             f"{listed_with_counts(Counter(dict(zip(labels, counts, strict=True))), 4)}. Macro F1 "
@@ -220,12 +220,12 @@ class LabelObjective(Objective):
         return not self.recipe.objective.class_weights
 
     def num_targets(self, batch: Any) -> float:
-        wanted = batch.targets[batch.targets != IGNORED]
-        return float(len(wanted) if self._weights is None else self._weights[wanted].sum())
+        targets = batch.targets[batch.targets != IGNORED]
+        return float(len(targets) if self._weights is None else self._weights[targets].sum())
 
     def cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Logits (N, C) against labels (N,), several labels as 0 and 1 (N, C), or the shares of
-        labels in mixed images (N, C)."""
+        """The loss of logits (N, C) against labels (N,), several labels as 0 and 1 (N, C), or the
+        shares of labels in mixed images (N, C)."""
         weights = None if self._weights is None else self._weights.to(logits)
         smoothing: float = self.recipe.objective.label_smoothing
         if targets.dim() == 2 and not targets.is_floating_point():  # a choice of two: yes or no
@@ -243,7 +243,7 @@ class ClassObjective(LabelObjective):
     @cached_property
     def measure(self) -> str:
         several = self.dataset.model_config.multi_label
-        return measure_of(None if several else self.dataset.validation.targets)
+        return scores.measure_of(None if several else self.dataset.validation.targets)
 
     def num_targets(self, batch: Any) -> float:
         # Every label of an example counts the same, and so does every share of a mixed image.
@@ -251,10 +251,11 @@ class ClassObjective(LabelObjective):
 
     @abstractmethod
     def logits(self, model: Any, rows: Sequence[int]) -> Tensor:
-        """(N, C) of some held-out inputs, before the temperature."""
+        """The logits (N, C) of some held-out inputs, before the temperature."""
 
     def fitted_logits(self, model: Any, targets: Tensor) -> Tensor:
-        """(N, C) of all held-out inputs, after what else than a temperature is fitted to them."""
+        """The logits (N, C) of all held-out inputs, once whatever is fitted to them, other than a
+        temperature, has been fitted."""
         return self.logits(model, range(len(targets)))
 
     def answers(self, model: Any, rows: Sequence[int]) -> Answers:
@@ -267,16 +268,17 @@ class ClassObjective(LabelObjective):
     def validate(self, model: Any) -> Classification:
         targets = self._targets(range(len(self.dataset.validation)))
         logits = self.fitted_logits(model, targets)
-        model.temperature.fill_(fit_temperature(logits, targets, model.config.multi_label))
+        temperature = scores.fit_temperature(logits, targets, model.config.multi_label)
+        model.temperature.fill_(temperature)
         return Answers.of(model, logits, targets).judge().with_advice(self.can_weigh)
 
     def sample(self, model: Any, step: int) -> str:
         """Its prediction for one of the held-out inputs."""
         row = step % len(self.dataset.validation)
         answers = self.answers(model, [row])
-        predicted, scores = answers.predicted[0].tolist(), answers.probabilities[0].tolist()
-        named = zip(self.dataset.labels, scores, predicted, strict=True)
-        labels = ", ".join(f"{label} {score:.2f}" for label, score, is_on in named if is_on)
+        predicted, probabilities = answers.predicted[0].tolist(), answers.probabilities[0].tolist()
+        named = zip(self.dataset.labels, probabilities, predicted, strict=True)
+        labels = ", ".join(f"{label} {p:.2f}" for label, p, is_on in named if is_on)
         mark = "✓" if answers.is_right.all() else "✗"
         return f"{mark} {labels or 'none'} │ {self.dataset.shown(row, SHOWN)}"
 
@@ -297,13 +299,13 @@ def linear_baseline(
     if {*split.labels} != {*map(one_name, labels)}:
         raise GlassformerError("the training data has different labels than when the run started.")
     test, known, *_ = predictor.read_labelled(**arguments)
-    inputs, asked = ([read(each.input) for each in part] for part in (split.training, known))
+    inputs, asked = ([read(row.input) for row in part] for part in (split.training, known))
     targets, true = predictor.targets(split.training).numpy(), predictor.targets(known)
 
     def result() -> Classification:
         baseline = kind(inputs, targets, labels, several, seed)
-        scores = judge(baseline.logits(asked), true, labels, multi_label=several)
-        return scores.with_wrong(len(test) - len(known))
+        answers = scores.judge(baseline.logits(asked), true, labels, multi_label=several)
+        return answers.with_wrong(len(test) - len(known))
 
     return Baseline(
         kind.name,
@@ -317,6 +319,7 @@ def linear_baseline(
 
 
 def defaults(recipe: Recipe) -> Defaults:
+    """How a model that names labels is usually trained."""
     if recipe.start is not None:
         return Defaults(epochs=3, fewest_steps=200, muon=1e-3, adamw=1e-3)
     # Few examples and many words: a word that is rarely seen should have little effect.

@@ -26,8 +26,6 @@ from glassformer.errors import GlassformerError
 from glassformer.tasks.classify.scores import judge
 from glassformer.wording import counted
 
-STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # C, the inverse of weight decay
-DEFAULT_STRENGTH = 3.0  # if there are too few texts to choose
 WORD = r"[\w']+|[^\w\s]"  # keeps n't, ! and words of one letter, which scikit-learn would drop
 LARGE = 10_000  # texts, from which on words and pairs that occur in a single text are left out
 MAX_WEIGHTS = 5_000_000  # the solver holds about 25 copies of them: 1 GB
@@ -48,7 +46,9 @@ class LinearBaseline(ABC):
 
     name: ClassVar[str]
     strengths: ClassVar[tuple[float, ...]]
+    """What C, the inverse of weight decay, is chosen from."""
     default_strength: ClassVar[float]
+    """C if there are too few inputs to choose."""
 
     def __init__(
         self,
@@ -99,37 +99,51 @@ class LinearBaseline(ABC):
 
     def _logits(self, solvers: Sequence["_Solver"], features: Any) -> Tensor:
         num_classes = 2 if self.multi_label else len(self.classes)
-        found = torch.stack([solver.log_p(features, num_classes) for solver in solvers])
-        return (found[..., 1] - found[..., 0]).T if self.multi_label else found[0]
+        log_p = torch.stack([solver.log_p(features, num_classes) for solver in solvers])
+        return (log_p[..., 1] - log_p[..., 0]).T if self.multi_label else log_p[0]
 
 
 class TfidfBaseline(LinearBaseline):
-    """Of texts."""
+    """A baseline for texts."""
 
     name = "TF-IDF + logistic regression"
-    strengths = STRENGTHS
-    default_strength = DEFAULT_STRENGTH
+    strengths = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+    default_strength = 3.0
 
     def _read(self, inputs: Sequence[str]) -> tuple[Transform, Any]:
-        words, features = _read_words(inputs, len(self.classes))
-        return words.transform, features
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        words = TfidfVectorizer(
+            ngram_range=(1, 2),
+            sublinear_tf=True,
+            min_df=2 if len(inputs) >= LARGE else 1,
+            max_features=min(MAX_WORDS, MAX_WEIGHTS // max(len(self.classes), 1)),
+            token_pattern=WORD,
+        )
+        try:
+            return words.transform, words.fit_transform(inputs)
+        except ValueError:  # scikit-learn's "empty vocabulary", or all of it left out
+            raise GlassformerError(
+                f"the baseline finds no words in {counted(len(inputs), 'training text')}: they are "
+                "empty, or each is a single word that no other text has."
+            ) from None
 
 
 class PixelBaseline(LinearBaseline):
-    """Of images (H, W, C) of one size; see `small`."""
+    """A baseline for images (H, W, C) of one size; see `small`."""
 
     name = "pixels + logistic regression"
     strengths = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
     default_strength = 1e-2
 
     def _read(self, inputs: Sequence[Pixels]) -> tuple[Transform, Any]:
-        found = _pixels(inputs)
-        mean, deviation = found.mean(axis=0), found.std() or 1.0
+        pixels = _pixels(inputs)
+        mean, deviation = pixels.mean(axis=0), pixels.std() or 1.0
 
         def transform(images: Sequence[Pixels]) -> Any:
             return (_pixels(images) - mean) / deviation
 
-        return transform, (found - mean) / deviation
+        return transform, (pixels - mean) / deviation
 
 
 def small(image: Pixels) -> Pixels:
@@ -139,7 +153,7 @@ def small(image: Pixels) -> Pixels:
 
 
 def _pixels(images: Sequence[Pixels]) -> NDArray[np.float32]:
-    """(N, pixels)"""
+    """The values of images as rows, (N, pixels)."""
     return np.stack(images).reshape(len(images), -1).astype(np.float32)
 
 
@@ -169,23 +183,3 @@ class _Solver:
         log_p = torch.full((size, num_classes), self._unseen, dtype=torch.double)
         log_p[:, self._seen] = torch.from_numpy(logits).double().log_softmax(-1)
         return log_p.log_softmax(-1)
-
-
-def _read_words(texts: Sequence[str], num_classes: int) -> tuple[Any, Any]:
-    """The words of texts, and the texts as rows of TF-IDF, (N, words) and sparse."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    words = TfidfVectorizer(
-        ngram_range=(1, 2),
-        sublinear_tf=True,
-        min_df=2 if len(texts) >= LARGE else 1,
-        max_features=min(MAX_WORDS, MAX_WEIGHTS // max(num_classes, 1)),
-        token_pattern=WORD,
-    )
-    try:
-        return words, words.fit_transform(texts)
-    except ValueError:  # scikit-learn's "empty vocabulary", or all of it left out
-        raise GlassformerError(
-            f"the baseline finds no words in {counted(len(texts), 'training text')}: they are "
-            "empty, or each is a single word that no other text has."
-        ) from None

@@ -1,11 +1,17 @@
-"""What to see of a classifier and of a tagger: confusions, classes, calibration, and mistakes."""
+"""The chapters of the report on a classifier: which classes it confuses, how well it finds each of
+them, whether its probabilities can be believed, and its mistakes.
+
+`tag/scores.py` draws the same of tags.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor, nn
 
+from glassformer.data.rows import Array
 from glassformer.inspect.chapters import (
     Answer,
     Chapter,
@@ -17,23 +23,22 @@ from glassformer.inspect.chapters import (
     wilson,
 )
 from glassformer.models.heads import Labeller
-from glassformer.tasks.classify.scores import Answers, confusion_chapter
-from glassformer.tasks.evaluating import WrongTags, wrong_sentences
-from glassformer.tasks.tag.scores import Tagging
-from glassformer.wording import shortened
+from glassformer.tasks.classify.scores import Answers, Counts
 
 MOST_ROWS, MOST_TOKENS = 2_000, 100_000
 MOST_SHOWN, MOST_PICTURES = 20, 40  # mistakes
 MOST_CHARACTERS = 600  # of a text
 CALIBRATION_BINS = 10
+MOST_CLASSES = 60  # in a picture of confusions
+OTHERS = "(others)"
 
 
 def rows_to_read(lengths: Sequence[int], model: Labeller) -> list[int]:
     """The numbers of the held-out rows to examine: all, every second, every fourth, …, so that
     those of a large model are among those of a small one."""
-    tables = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
+    tables = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
     # A table is looked up, not multiplied: a bag with millions of vectors reads fast.
-    num_multiplied = sum(each.numel() for each in model.parameters() if id(each) not in tables)
+    num_multiplied = sum(part.numel() for part in model.parameters() if id(part) not in tables)
     mean = max(1.0, sum(lengths) / max(1, len(lengths)))
     most = max(1, min(MOST_ROWS, int(affordable(num_multiplied, MOST_TOKENS) / mean)))
     stride = 1
@@ -57,11 +62,9 @@ def examine_classifier(
     what, column = ("example", "text") if picture is None else ("image", "file")
     note = of_rows(len(inputs), num_held_out, what)
     shown = []
-    for number, text in enumerate(inputs):
-        true, predicted = (
-            answers.named(chosen[number]) for chosen in (answers.true, answers.predicted)
-        )
-        shown.append(Answer(text, _joined(true), _joined(predicted), float(true == predicted)))
+    for text, *rows in zip(inputs, answers.true, answers.predicted, strict=True):
+        true, predicted = (", ".join(answers.named(row)) or "none" for row in rows)
+        shown.append(Answer(text, true, predicted, float(true == predicted)))
     chapters = [
         *(confusion_chapter(scores.confusion, what, note) if scores.confusion else ()),
         *classes("Classes", scores.classes, note),
@@ -72,7 +75,7 @@ def examine_classifier(
         chapters += trend(
             f"Accuracy by length in {unit}",
             counts,
-            [each.score for each in shown],
+            [answer.score for answer in shown],
             (unit, "accuracy"),
             f"{note} Each point is a tenth of them, with its 95% interval.",
             "text",
@@ -81,33 +84,29 @@ def examine_classifier(
         columns = {"confidence": "share", "predicted": "label", "labelled": "label"}
         columns |= ({} if picture is None else {"image": "image"}) | {column: "text"}
         rows = []
-        for number, probability in errors[: MOST_SHOWN if picture is None else MOST_PICTURES]:
-            answer, image = shown[number], () if picture is None else (picture(number),)
+        for index, probability in errors[: MOST_SHOWN if picture is None else MOST_PICTURES]:
+            answer, image = shown[index], () if picture is None else (picture(index),)
             rows.append([probability, answer.found, answer.expected, *image, answer.input])
         data = {"columns": [*columns], "rows": rows, "kinds": [*columns.values()]}
         how = f"The {len(rows)} most confident of {len(errors):,} wrong answers."
         chapters.append(Chapter("Mistakes", "table", data, how))
     part = f" {note}" if len(inputs) < num_held_out else ""
-    notes = tuple(f"{each}{part}" for each in scores.with_advice(can_weigh).notes)
+    notes = tuple(f"{advice}{part}" for advice in scores.with_advice(can_weigh).notes)
     return Examination(tuple(chapters), "accuracy", tuple(shown), notes)
-
-
-def _joined(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
 
 
 def classes(title: str, scores: Sequence[ClassScore], note: str) -> list[Chapter]:
     """Precision, recall and F1 of each class that occurs."""
-    rows = [asdict(each) for each in scores if each.support or each.precision or each.recall]
+    rows = [asdict(one) for one in scores if one.support or one.precision or one.recall]
     return [Chapter(title, "classes", {"classes": rows}, note)] if rows else []
 
 
 def calibration(confidence: Tensor, is_right: Tensor, note: str) -> list[Chapter]:
-    """Of the answers given with a confidence, how many are right? Nothing without answers."""
-    numbers = (confidence * CALIBRATION_BINS).long().clamp(0, CALIBRATION_BINS - 1)
+    """How many of the answers given with a confidence are right. Nothing without answers."""
+    indices = (confidence * CALIBRATION_BINS).long().clamp(0, CALIBRATION_BINS - 1)
     bins = []
-    for number in numbers.unique().tolist():
-        here = numbers == number
+    for index in indices.unique().tolist():
+        here = indices == index
         right, count = int(is_right[here].sum()), int(here.sum())
         low, high = wilson(right, count)
         bins.append(
@@ -124,42 +123,48 @@ def calibration(confidence: Tensor, is_right: Tensor, note: str) -> list[Chapter
     return [Chapter("Calibration", "calibration", {"bins": bins}, how)] if bins else []
 
 
-def examine_tagger(
-    scores: Tagging, sentences: Sequence[WrongTags], num_held_out: int
-) -> Examination:
-    """What a tagger answers to held-out sentences, and its scores on these."""
-    note = of_rows(len(sentences), num_held_out, "sentence")
-    if scores.scheme:
-        note += f" Entities are marked in {scores.scheme}."
-    confidence = torch.tensor([score for each in sentences for score in each.scores])
-    is_right = torch.tensor(
-        [tag == made for s in sentences for tag, made in zip(s.tags, s.predicted, strict=True)]
-    )
-    chapters = [
-        *confusion_chapter(scores.confusion, "word", note),
-        *classes("Tags" if scores.f1 is None else "Entities", scores.types, note),
-        *calibration(confidence, is_right, note),
-        *trend(
-            "Right tags by length of the sentence",
-            [len(each.words) for each in sentences],
-            [each.share_right for each in sentences],
-            ("words", "share of right tags"),
-            f"{note} Each point is a tenth of them, with its 95% interval.",
-            "sentence",
-        ),
-    ]
-    if wrong := wrong_sentences(sentences):
-        shown = [asdict(each) | {"source": ""} for each in wrong[:MOST_SHOWN]]
-        how = f"The {len(shown)} of {len(wrong):,} sentences with the surest wrong tags. Below a "
-        how += "word: the predicted tag, and the right one."
-        chapters.append(Chapter("Mistakes", "tagged", {"sentences": shown}, how))
-    answers = [
-        Answer(
-            shortened(" ".join(each.words), MOST_CHARACTERS),
-            " ".join(each.tags),
-            " ".join(each.predicted),
-            each.share_right,
-        )
-        for each in sentences
-    ]
-    return Examination(tuple(chapters), "share of right tags", tuple(answers))
+def confusion_chapter(counts: Counts, what: str, note: str) -> list[Chapter]:
+    """A square of all classes that occur; of very many classes, those with the most errors."""
+    names = list(dict.fromkeys([*counts, *(name for row in counts.values() for name in row)]))
+    if len(names) < 2:
+        return []
+    matrix = np.array([[counts.get(a, {}).get(b, 0) for b in names] for a in names])
+    if len(names) > MOST_CLASSES:
+        names, matrix = _merged(names, matrix)
+        note += f" The {MOST_CLASSES - 1} classes with the most errors are shown, and all others "
+        note += "as one."
+    order = by_confusion(matrix)
+    data: dict[str, Any] = {
+        "labels": [names[index] for index in order],
+        "counts": matrix[np.ix_(order, order)].tolist(),
+        "what": what,
+    }
+    return [Chapter("Confusion matrix", "confusion", data, note)]
+
+
+def _merged(names: list[str], matrix: Array) -> tuple[list[str], Array]:
+    """The classes with the most errors, and all others as one."""
+    errors = matrix.sum(0) + matrix.sum(1) - 2 * matrix.diagonal()
+    shown = np.sort(np.argsort(-errors, kind="stable")[: MOST_CLASSES - 1])
+    group = np.full(len(names), len(shown))
+    group[shown] = np.arange(len(shown))
+    merged = np.zeros((len(shown) + 1, len(shown) + 1), dtype=matrix.dtype)
+    np.add.at(merged, (group[:, None], group[None, :]), matrix)
+    return [*(names[index] for index in shown), OTHERS], merged
+
+
+def by_confusion(matrix: Array) -> list[int]:
+    """The classes in a row in which neighbours are often confused: grown from the two that are
+    confused most, at the end where the next class is more similar."""
+    sizes = np.maximum(matrix.sum(1), 1)
+    share = matrix / sizes[:, None]
+    alike = share + share.T
+    np.fill_diagonal(alike, -1.0)
+    first, second = map(int, np.unravel_index(alike.argmax(), alike.shape))
+    row = [first, second]
+    left = [index for index in range(len(matrix)) if index not in row]
+    while left:
+        ends = alike[[row[0], row[-1]]][:, left]  # (2, left)
+        end, nearest = map(int, np.unravel_index(ends.argmax(), ends.shape))
+        row.insert(len(row) if end else 0, left.pop(nearest))
+    return row

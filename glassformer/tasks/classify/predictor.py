@@ -1,4 +1,10 @@
-"""Classifying: a text or a time series in; labels and their probabilities out."""
+"""Classifying: a text or a time series in; labels and their probabilities out.
+
+    classify   contents → rows → logits (N, C) → p = softmax(logits / temperature) → Prediction
+    evaluate   files → examples whose labels the model has → Answers → Classification
+
+`LabelPredictor` is what classifiers of images and probes share with those of texts.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -51,8 +57,8 @@ class Prediction:
 
     def as_json(self) -> dict[str, Any]:
         label = self.label or None
-        given = {"labels": list(self.labels)} if self.is_multi_label else {"label": label}
-        return {self.input_name: self.text, **given, "scores": self.scores}
+        answer = {"labels": list(self.labels)} if self.is_multi_label else {"label": label}
+        return {self.input_name: self.text, **answer, "scores": self.scores}
 
 
 class Inputs(Sequence[Any]):
@@ -64,10 +70,10 @@ class Inputs(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._examples)
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [example.input for example in self._examples[place]]
-        return self._examples[place].input
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [example.input for example in self._examples[index]]
+        return self._examples[index].input
 
 
 class LabelPredictor(Predictor):
@@ -105,24 +111,21 @@ class LabelPredictor(Predictor):
         """
         shown = [self.preprocessing.shown(content) for content in contents]
         name, several = self.preprocessing.input_name, self.model.config.multi_label
-        found = [Prediction(text, (), {}, several, input_name=name) for text in shown]
-        places = [place for place, text in enumerate(shown) if text.strip()]
-        if not places:
-            return found
-        logits, is_shortened = self._read([contents[place] for place in places])
+        predictions = [Prediction(text, (), {}, several, input_name=name) for text in shown]
+        indices = [index for index, text in enumerate(shown) if text.strip()]
+        if not indices:
+            return predictions
+        logits, is_shortened = self._read([contents[index] for index in indices])
         scores = self.model.probabilities(logits.to(self.model.device)).cpu().tolist()
-        for place, row, is_short in zip(places, scores, is_shortened, strict=True):
-            found[place] = self._prediction(shown[place], row, is_short)
-        return found
-
-    def _prediction(self, shown: str, scores: list[float], is_shortened: bool) -> Prediction:
-        several = self.model.config.multi_label
-        pairs = zip(self.model.labels, scores, strict=True)
-        ranked = sorted(pairs, key=lambda pair: pair[1], reverse=True)
-        given = [pair for pair in ranked if pair[1] >= YES] if several else ranked[:1]
-        labels = tuple(label for label, _ in given)
-        name = self.preprocessing.input_name
-        return Prediction(shown, labels, dict(ranked), several, is_shortened, name)
+        for index, row, is_short in zip(indices, scores, is_shortened, strict=True):
+            pairs = zip(self.model.labels, row, strict=True)
+            ranked = sorted(pairs, key=lambda pair: pair[1], reverse=True)
+            best = [pair for pair in ranked if pair[1] >= YES] if several else ranked[:1]
+            labels = tuple(label for label, _ in best)
+            predictions[index] = Prediction(
+                shown[index], labels, dict(ranked), several, is_short, name
+            )
+        return predictions
 
     def _read(self, contents: Sequence[Any]) -> tuple[Tensor, list[bool]]:
         """The logits (N, C) before the temperature, and which inputs were shortened."""
@@ -158,8 +161,8 @@ class LabelPredictor(Predictor):
                 f"the other scores: {listed_with_counts(unknown)}"
             )
         logits, is_shortened = self._read(Inputs(known))
-        if number := sum(is_shortened):
-            notes.append(self.shortened(number, len(known)))
+        if num_shortened := sum(is_shortened):
+            notes.append(self.shortened(num_shortened, len(known)))
         answers = Answers.of(self.model, logits, self.targets(known))
         scores = replace(answers.judge(), unknown_labels=dict(unknown), notes=tuple(notes))
         scores = scores.with_advice(self.can_weigh_labels)
@@ -183,9 +186,9 @@ class LabelPredictor(Predictor):
             names, text_column, label_column, encoding
         )
         labels = spelled_as(self.model.labels).keys()
-        known = [each for each in examples if all(label in labels for label in each.labels)]
+        known = [example for example in examples if labels >= {*example.labels}]
         unknown = Counter(
-            label for each in examples for label in each.labels if label not in labels
+            label for example in examples for label in example.labels if label not in labels
         )
         if not known:
             raise GlassformerError(
@@ -235,8 +238,7 @@ class ClassifyPredictor(LabelPredictor, InspectsText):
 
     @property
     def _text(self) -> TextPreprocessing | None:
-        known = self.preprocessing
-        return known if isinstance(known, TextPreprocessing) else None
+        return self.preprocessing if isinstance(self.preprocessing, TextPreprocessing) else None
 
     def _subject(self, text: str) -> Subject:
         if self._text is None:

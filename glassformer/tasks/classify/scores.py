@@ -1,4 +1,7 @@
-"""The quality of predicted classes, and of the probabilities that come with them.
+"""How good a classifier is: the quality of its labels, and of their probabilities.
+
+    logits of held-out inputs → Answers → Classification
+                              → fit_temperature, fit_weights
 
     macro F1   mean of F1 over the classes that occur, predicted or true: rare ones count as much.
                It comes first if classes are uneven: where 99 of 100 examples are of one class,
@@ -16,7 +19,7 @@ imports scipy.signal and transformers), and it refuses a single label.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
@@ -33,7 +36,6 @@ from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspect.chapters import (
-    Chapter,
     ClassScore,
     by_label,
     macro_f1_interval,
@@ -45,80 +47,7 @@ from glassformer.models.heads import Labeller
 from glassformer.tasks.evaluating import Mistake, Result, held_out
 from glassformer.wording import counted
 
-# --- confusion ---
-# Which classes are predicted as which, and an order in which confused classes are neighbours.
-
 Counts = dict[str, dict[str, int]]  # true → predicted → how often; without zeros
-
-MOST_CLASSES = 60  # in a picture
-OTHERS = "(others)"
-
-
-def confusion(pairs: Iterable[tuple[str, str]], labels: Sequence[str] = ()) -> Counts:
-    """From pairs of the true and the predicted label, in the order of the labels."""
-    return of_counts(Counter(pairs), labels)
-
-
-def of_counts(counted: Mapping[tuple[str, str], int], labels: Sequence[str] = ()) -> Counts:
-    """The same from the number of times that each pair occurs."""
-    place = {name: number for number, name in enumerate(labels)}
-    rows: Counts = {}
-
-    def rank(pair: tuple[str, str]) -> list[tuple[int, str]]:
-        return [(place.get(name, len(place)), name) for name in pair]  # unknown names come last
-
-    for true, predicted in sorted(counted, key=rank):
-        rows.setdefault(true, {})[predicted] = counted[true, predicted]
-    return rows
-
-
-def confusion_chapter(counts: Counts, what: str, note: str) -> list[Chapter]:
-    """A square of all classes that occur; of very many classes, those with the most errors."""
-    names = list(dict.fromkeys([*counts, *(each for row in counts.values() for each in row)]))
-    if len(names) < 2:
-        return []
-    matrix = np.array([[counts.get(a, {}).get(b, 0) for b in names] for a in names])
-    if len(names) > MOST_CLASSES:
-        names, matrix = _merged(names, matrix)
-        note += f" The {MOST_CLASSES - 1} classes with the most errors are shown, and all others "
-        note += "as one."
-    order = by_confusion(matrix)
-    data: dict[str, Any] = {
-        "labels": [names[place] for place in order],
-        "counts": matrix[np.ix_(order, order)].tolist(),
-        "what": what,
-    }
-    return [Chapter("Confusion matrix", "confusion", data, note)]
-
-
-def _merged(names: list[str], matrix: Array) -> tuple[list[str], Array]:
-    errors = matrix.sum(0) + matrix.sum(1) - 2 * matrix.diagonal()
-    kept = np.sort(np.argsort(-errors, kind="stable")[: MOST_CLASSES - 1])
-    group = np.full(len(names), len(kept))
-    group[kept] = np.arange(len(kept))
-    merged = np.zeros((len(kept) + 1, len(kept) + 1), dtype=matrix.dtype)
-    np.add.at(merged, (group[:, None], group[None, :]), matrix)
-    return [*(names[place] for place in kept), OTHERS], merged
-
-
-def by_confusion(matrix: Array) -> list[int]:
-    """The classes in a row in which neighbours are often confused: grown from the two that are
-    confused most, at the end where the next class is more similar."""
-    sizes = np.maximum(matrix.sum(1), 1)
-    share = matrix / sizes[:, None]
-    alike = share + share.T
-    np.fill_diagonal(alike, -1.0)
-    first, second = map(int, np.unravel_index(alike.argmax(), alike.shape))
-    row = [first, second]
-    left = [place for place in range(len(matrix)) if place not in row]
-    while left:
-        ends = alike[[row[0], row[-1]]][:, left]  # (2, left)
-        end, place = map(int, np.unravel_index(ends.argmax(), ends.shape))
-        row.insert(len(row) if end else 0, left.pop(place))
-    return row
-
-
-# --- classification ---
 
 COOLEST, HOTTEST = -10.0, 5.0  # of log T; hotter, and scores would no longer differ in float32
 READ_AT_ONCE = 8192  # items, with padding
@@ -167,12 +96,12 @@ class Classification(Result):
     @property
     def is_uneven(self) -> bool:
         """Whether macro F1 says more than accuracy."""
-        return self.confusion is not None and is_uneven([each.support for each in self.classes])
+        return self.confusion is not None and is_uneven([score.support for score in self.classes])
 
     @property
     def never_found(self) -> tuple[ClassScore, ...]:
         """The classes that occur, but of which no example was recognised."""
-        return tuple(each for each in self.classes if each.support and not each.recall)
+        return tuple(score for score in self.classes if score.support and not score.recall)
 
     @cached_property
     def macro_f1_interval(self) -> tuple[float, float] | None:
@@ -181,22 +110,22 @@ class Classification(Result):
 
     @property
     def interval(self) -> tuple[float, float] | None:  # type: ignore[override]
-        """That of the first score."""
+        """The 95% interval of the first score."""
         return self.macro_f1_interval if self.is_uneven else self.accuracy_interval
 
     def interval_of(self, name: str) -> tuple[float, float] | None:
-        known = {"macro_f1": self.macro_f1_interval, "accuracy": self.accuracy_interval}
-        return known.get(name)
+        intervals = {"macro_f1": self.macro_f1_interval, "accuracy": self.accuracy_interval}
+        return intervals.get(name)
 
     def scores(self) -> dict[str, float]:
-        found = super().scores()
-        return {"macro_f1": found["macro_f1"]} | found if self.is_uneven else found
+        scores = super().scores()
+        return {"macro_f1": scores["macro_f1"]} | scores if self.is_uneven else scores
 
-    def with_wrong(self, number: int) -> "Classification":
-        """The same with `number` more examples, all answered wrongly."""
-        if not number:
+    def with_wrong(self, num_wrong: int) -> "Classification":
+        """The same with `num_wrong` more examples, all answered wrongly."""
+        if not num_wrong:
             return self
-        right, total = round(self.accuracy * self.num_examples), self.num_examples + number
+        right, total = round(self.accuracy * self.num_examples), self.num_examples + num_wrong
         return replace(
             self, accuracy=right / total, accuracy_interval=wilson(right, total), num_examples=total
         )
@@ -206,10 +135,10 @@ class Classification(Result):
         training could have been larger."""
         if not (self.is_uneven and (lost := self.never_found)):
             return self
-        names = joined([f"{each.label} (0 of {each.support:,} examples)" for each in lost])
-        known = sum(each.support > 0 for each in self.classes)
+        names = joined([f"{score.label} (0 of {score.support:,} examples)" for score in lost])
+        num_present = sum(score.support > 0 for score in self.classes)
         are = "is" if len(lost) == 1 else "are"
-        note = f"{len(lost):,} of {counted(known, 'label')} {are} never found: {names}."
+        note = f"{len(lost):,} of {counted(num_present, 'label')} {are} never found: {names}."
         if can_weigh:
             note += f" To make rare labels count more, train with {WEIGH_CLASSES}."
         return replace(self, notes=(*self.notes, note))
@@ -221,12 +150,12 @@ class Classification(Result):
                 interval = getattr(self, f"{name}_interval")
                 first |= {name: getattr(self, name)}
                 first |= {f"{name}_interval": None if interval is None else list(interval)}
-        last: dict[str, Any] = {
+        last = {
             "classes": by_label(self.classes),
             "confusion_matrix": self.confusion,
+            "never_found": [score.label for score in self.never_found],
+            "unknown_labels": self.unknown_labels,
         }
-        last["never_found"] = [each.label for each in self.never_found]
-        last["unknown_labels"] = self.unknown_labels
         return first | super().as_json() | last
 
     def parts(self) -> list[str]:
@@ -247,6 +176,23 @@ class Classification(Result):
         return table("class", self.classes)
 
 
+def confusion(pairs: Iterable[tuple[str, str]], labels: Sequence[str] = ()) -> Counts:
+    """Which labels were predicted as which, from pairs of the true and the predicted label (or a
+    counter of them), in the order of `labels`."""
+    counts, order = Counter(pairs), {name: index for index, name in enumerate(labels)}
+    rows: Counts = {}
+
+    def rank(pair: tuple[str, str]) -> list[tuple[int, str]]:
+        return [(order.get(name, len(order)), name) for name in pair]  # unknown names come last
+
+    for true, predicted in sorted(counts, key=rank):
+        rows.setdefault(true, {})[predicted] = counts[true, predicted]
+    return rows
+
+
+# --- what a model answers ---
+
+
 def read_batches(
     model: Labeller, rows: LabelledRows, read: Callable[..., Tensor] | None = None
 ) -> Iterator[tuple[Array, LabelledBatch, Tensor]]:
@@ -255,17 +201,17 @@ def read_batches(
     read = read or model
     parts = sorted_batches(rows.lengths, READ_AT_ONCE)
     batches = held_out(model, parts, rows.batch, [int(rows.lengths[part].sum()) for part in parts])
-    for numbers, batch in zip(parts, batches, strict=True):
+    for part, batch in zip(parts, batches, strict=True):
         logits = read(batch.ids, batch.is_text)
         refuse_nan(logits.abs())  # -∞, too, is refused
-        yield numbers, batch, logits.float().cpu()
+        yield part, batch, logits.float().cpu()
 
 
 def read_logits(model: Labeller, rows: LabelledRows) -> Tensor:
-    """(N, C) of all rows in their order, before the temperature."""
+    """The logits (N, C) of all rows in their order, before the temperature."""
     logits = torch.empty(len(rows), len(model.labels))
-    for numbers, _, found in read_batches(model, rows):
-        logits[torch.from_numpy(numbers)] = found
+    for numbers, _, batch_logits in read_batches(model, rows):
+        logits[torch.from_numpy(numbers)] = batch_logits
     return logits
 
 
@@ -294,11 +240,11 @@ class Answers:
             self.is_right = self.predicted == self.true  # (N, C)
             self.confidence = self.scaled.abs().sigmoid()  # in a yes or a no
         else:
-            self.probabilities, chosen = self.scaled.softmax(-1), logits.argmax(-1)
+            self.probabilities, best = self.scaled.softmax(-1), logits.argmax(-1)
             self.predicted, self.true = (
-                F.one_hot(each, len(labels)).bool() for each in (chosen, self.targets)
+                F.one_hot(classes, len(labels)).bool() for classes in (best, self.targets)
             )
-            self.is_right = chosen == self.targets  # (N,)
+            self.is_right = best == self.targets  # (N,)
             self.confidence = self.probabilities.amax(-1)
 
     @classmethod
@@ -308,16 +254,16 @@ class Answers:
             logits, targets, model.labels, float(model.temperature), model.config.multi_label
         )
 
-    def named(self, chosen: Tensor) -> tuple[str, ...]:
+    def named(self, row: Tensor) -> tuple[str, ...]:
         """The labels of a row of `predicted` or `true`."""
-        return tuple(compress(self.labels, chosen.tolist()))
+        return tuple(compress(self.labels, row.tolist()))
 
     def surest_errors(self) -> list[tuple[int, float]]:
         """The inputs with a wrong answer and its probability, the surest first."""
         is_wrong = ~self.is_right.reshape(len(self.scaled), -1)  # (N, answers)
         confidence = self.confidence.reshape(is_wrong.shape).where(is_wrong, 0.0).amax(-1).tolist()
         rows = is_wrong.any(-1).nonzero()[:, 0].tolist()
-        return sorted(((row, confidence[row]) for row in rows), key=lambda each: -each[1])
+        return sorted(((row, confidence[row]) for row in rows), key=lambda error: -error[1])
 
     def judge(self) -> Classification:
         """How good they are."""
@@ -341,10 +287,10 @@ class Answers:
 
     def _confusion(self) -> Counts:
         """How often each label was answered where another was true."""
-        chosen = self.predicted.int().argmax(-1)
-        pairs, counts = torch.stack([self.targets, chosen]).unique(dim=1, return_counts=True)
-        names = [(self.labels[true], self.labels[found]) for true, found in pairs.T.tolist()]
-        return of_counts(dict(zip(names, counts.tolist(), strict=True)), self.labels)
+        predicted = self.predicted.int().argmax(-1)
+        pairs, counts = torch.stack([self.targets, predicted]).unique(dim=1, return_counts=True)
+        names = [(self.labels[true], self.labels[answer]) for true, answer in pairs.T.tolist()]
+        return confusion(Counter(dict(zip(names, counts.tolist(), strict=True))), self.labels)
 
 
 def judge(
@@ -357,6 +303,39 @@ def judge(
 ) -> Classification:
     """Compare logits (N, C) with numbers of classes (N,), or several labels with 0 and 1 (N, C)."""
     return Answers(logits, targets, labels, temperature, multi_label).judge()
+
+
+def expected_calibration_error(confidence: Tensor, is_right: Tensor, bins: int = 15) -> float:
+    """∑ over bins of confidence (share of answers in the bin) · |accuracy - mean confidence|."""
+    confidence, is_right = confidence.flatten().double(), is_right.flatten().double()
+    index = (confidence * bins).long().clamp(max=bins - 1)  # a confidence of 1 is in the last bin
+    gap = torch.zeros(bins, dtype=torch.double, device=confidence.device)
+    gap.index_add_(0, index, is_right - confidence)  # count · (accuracy - mean confidence)
+    return gap.abs().sum().item() / max(len(confidence), 1)
+
+
+def _checked(
+    logits: Tensor, targets: Tensor, num_classes: int, multi_label: bool
+) -> tuple[Tensor, Tensor]:
+    """Both in double precision, for exact means. Raise unless their shapes fit."""
+    expected = (len(logits), num_classes) if multi_label else (len(logits),)
+    if tuple(logits.shape) != (len(logits), num_classes) or tuple(targets.shape) != expected:
+        raise ValueError(
+            f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} "
+            f"do not fit {num_classes} classes"
+        )
+    if not len(logits):
+        raise GlassformerError("there are no examples to score.")
+    logits = refuse_nan(logits).detach().double()
+    return logits, targets.to(logits.device, torch.double if multi_label else torch.long)
+
+
+def _cross_entropy(logits: Tensor, targets: Tensor, multi_label: bool) -> float:
+    of = F.binary_cross_entropy_with_logits if multi_label else F.cross_entropy
+    return of(logits, targets).item()
+
+
+# --- what is fitted to held-out examples ---
 
 
 def fit_temperature(
@@ -385,8 +364,8 @@ def fit_temperature(
         is_too_sure = ((p - goals) * logits).sum() > 0  # the slope of the loss in 1 / T
         low, high = (middle, high) if is_too_sure else (low, middle)
     best = math.exp((low + high) / 2)
-    found, plain = (_cross_entropy(logits / T, goals, multi_label) for T in (best, 1.0))
-    return best if found < plain else 1.0  # no T is better if logits are equal
+    fitted, plain = (_cross_entropy(logits / T, goals, multi_label) for T in (best, 1.0))
+    return best if fitted < plain else 1.0  # no T is better if logits are equal
 
 
 def fit_weights(
@@ -414,33 +393,3 @@ def fit_weights(
 
     best = min((tenth / 10 for tenth in range(11)), key=cost)
     return best / heat[0], (1 - best) / heat[1]
-
-
-def expected_calibration_error(confidence: Tensor, is_right: Tensor, bins: int = 15) -> float:
-    """∑ over bins of confidence (share of answers in the bin) · |accuracy - mean confidence|."""
-    confidence, is_right = confidence.flatten().double(), is_right.flatten().double()
-    number = (confidence * bins).long().clamp(max=bins - 1)  # a confidence of 1 is in the last bin
-    gap = torch.zeros(bins, dtype=torch.double, device=confidence.device)
-    gap.index_add_(0, number, is_right - confidence)  # count · (accuracy - mean confidence)
-    return gap.abs().sum().item() / max(len(confidence), 1)
-
-
-def _checked(
-    logits: Tensor, targets: Tensor, num_classes: int, multi_label: bool
-) -> tuple[Tensor, Tensor]:
-    """Both in double precision, for exact means. Raise unless their shapes fit."""
-    expected = (len(logits), num_classes) if multi_label else (len(logits),)
-    if tuple(logits.shape) != (len(logits), num_classes) or tuple(targets.shape) != expected:
-        raise ValueError(
-            f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} "
-            f"do not fit {num_classes} classes"
-        )
-    if not len(logits):
-        raise GlassformerError("there are no examples to score.")
-    logits = refuse_nan(logits).detach().double()
-    return logits, targets.to(logits.device, torch.double if multi_label else torch.long)
-
-
-def _cross_entropy(logits: Tensor, targets: Tensor, multi_label: bool) -> float:
-    of = F.binary_cross_entropy_with_logits if multi_label else F.cross_entropy
-    return of(logits, targets).item()

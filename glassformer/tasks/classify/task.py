@@ -68,7 +68,7 @@ class ClassifySource(labels.LabelledSource):
     """Labelled texts, or labelled sequences of numbers."""
 
     training: EncodedRows
-    """What there is to learn from, whole, in the file of the run."""
+    """The examples to learn from, whole, in the file of the run."""
     test_file: str
     keep: Callable[[Path, Any], None]
     """Writes a copy of the test data into that file."""
@@ -95,7 +95,7 @@ class ClassifySource(labels.LabelledSource):
         if split.test:
             self.keep(folder / self.test_file, split.test)
         if isinstance(self.preprocessing, TextPreprocessing):
-            keep_texts(folder / VALIDATION_TEXTS, (each.text for each in split.validation))
+            keep_texts(folder / VALIDATION_TEXTS, (example.text for example in split.validation))
 
 
 def read(recipe: ClassifyRecipe, folder: Path, say: Say) -> ClassifySource:
@@ -139,11 +139,11 @@ def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], 
         raise UsageError(
             "--label-separator is for texts: a time series has one label. Leave it out."
         )
-    start, known = recipe.start, None
+    start, preprocessing = recipe.start, None
     if recipe.continues and recipe.model.get("num_features"):
-        known = kept_preprocessing(recipe, SeriesPreprocessing)
+        preprocessing = kept_preprocessing(recipe, SeriesPreprocessing)
     reads_series = "num_features" in type(recipe.architecture()).model_fields
-    if not reads_series or (start is not None and known is None):
+    if not reads_series or (start is not None and preprocessing is None):
         reader = an(recipe.model_name) if start is None else f"the model in {start.model}"
         raise UsageError(
             f"{', '.join(recipe.data_names)} contains time series, but {reader} reads text. "
@@ -156,9 +156,9 @@ def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], 
         f"{counted(len(split.labels), 'label')}"
     )
     labels.say_split(what, split, say)
-    if known is not None:
+    if preprocessing is not None:
         columns = {"text_column": tuple(split.text_column), "label_column": split.label_column}
-        return split, known.changed(**columns)
+        return split, preprocessing.changed(**columns)
     steps = np.concatenate([series.values for series in split.training])
     return split, SeriesPreprocessing.of(steps, split.text_column, split.label_column)
 
@@ -175,11 +175,11 @@ class ClassifyDataset(labels.LabelledDataset):
         self.unit = self.preprocessing.unit
         self.texts = JsonLines(folder / VALIDATION_TEXTS)
 
-    def shown(self, number: int, most: int) -> str:
+    def shown(self, row: int, most: int) -> str:
         """A held-out input for people: the beginning of its text, or a few words about it."""
         if isinstance(self.preprocessing, TextPreprocessing):
-            return shortened(self.texts[number], most)
-        return self.preprocessing.shown_row(self.validation.row(number))
+            return shortened(self.texts[row], most)
+        return self.preprocessing.shown_row(self.validation.row(row))
 
     @property
     def most_validations(self) -> int:
@@ -207,10 +207,10 @@ class Texts(Sequence[Tensor]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, place: Any) -> Any:
-        if place >= len(self):
+    def __getitem__(self, index: Any) -> Any:
+        if index >= len(self):
             raise IndexError
-        return torch.from_numpy(self._rows.row(place).astype(np.int64))
+        return torch.from_numpy(self._rows.row(index).astype(np.int64))
 
 
 class ClassifyObjective(labels.ClassObjective):
@@ -267,9 +267,9 @@ class ClassifyObjective(labels.ClassObjective):
         data, held_out = self.dataset, self.dataset.validation
         trials = (data.preprocessing.trial(held_out.row(n)) for n in range(len(held_out)))
         # Some have no known words.
-        number, words = next(((n, each) for n, each in enumerate(trials) if any(each)), (0, ("…",)))
+        row, words = next(((n, words) for n, words in enumerate(trials) if any(words)), (0, ("…",)))
         if isinstance(data.preprocessing, TextPreprocessing):
-            words = as_argument(beginning(data.texts[number], labels.SHOWN))
+            words = as_argument(beginning(data.texts[row], labels.SHOWN))
         return (("classify", folder, *words),)
 
 

@@ -1,31 +1,59 @@
-"""Classifying images: files or pixels in; labels, and where the model looked, out."""
+"""Classifying images: files or pixels in; labels, and where the model looked, out.
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+classify, evaluate     images → pixels (N, C, H, W) → logits (N, C) → probabilities
+attention, rollout     image → attention of every layer → weights (rows, columns)
+"""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from glassformer.data.images import Pixels
+from glassformer.generation.logits import refuse_nan
 from glassformer.inspect.alignment import ImageAttention
 from glassformer.inspect.inspection import Subject
-from glassformer.inspect.places import attention_maps, rollout
+from glassformer.inspect.places import Array, LayerAttention, attention_maps, rollout
 from glassformer.models import name_of
 from glassformer.models.sources import ImageClassifier
 from glassformer.preprocessing.images import ImageInput, ImagePreprocessing
 from glassformer.tasks.classify.predictor import LabelPredictor
 from glassformer.tasks.classify.scores import Classification
+from glassformer.tasks.evaluating import held_out
 from glassformer.tasks.image_subjects import chosen_map, of_image, watch
-from glassformer.tasks.images.scores import read_image_logits
 from glassformer.tasks.inspecting import IMAGE_VIEWS, InspectsImages
 from glassformer.tasks.task import View
 
-# --- image labels ---
-# Classifiers of images: what image classifiers and probes share.
+READ_AT_ONCE = 2**18  # pixels
+
+
+def read_image_logits(
+    model: ImageClassifier,
+    preprocessing: ImagePreprocessing,
+    take: Callable[[range], Pixels],
+    num_images: int,
+) -> Tensor:
+    """The logits (N, C) of images, before the temperature. `take` returns some of them, resized:
+    only one batch is in memory at a time."""
+    height, width = preprocessing.image_size
+    size = max(1, READ_AT_ONCE // (height * width))
+    starts = range(0, num_images, size)
+    batches = [range(start, min(start + size, num_images)) for start in starts]
+    logits = torch.empty(num_images, len(model.labels))
+    pixels = held_out(
+        model, batches, lambda rows: preprocessing.pixels(take(rows)), [*map(len, batches)]
+    )
+    for rows, images in zip(batches, pixels, strict=True):
+        batch_logits = model(images)
+        refuse_nan(batch_logits.abs())  # -∞, too, is refused
+        logits[rows.start : rows.stop] = batch_logits.float().cpu()
+    return logits
 
 
 class ImageLabelPredictor(LabelPredictor):
-    """The verbs of every classifier of images: classify and evaluate."""
+    """The verbs of every classifier of images, a probe included: classify and evaluate."""
 
     def evaluate(  # type: ignore[override]
         self,
@@ -45,9 +73,6 @@ class ImageLabelPredictor(LabelPredictor):
         return super().evaluate(paths, columns, label_column, encoding, errors)
 
 
-# --- classify images ---
-
-
 class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
     """The verbs of an image classifier: classify, inspect and evaluate."""
 
@@ -64,9 +89,8 @@ class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
         def take(rows: range) -> Pixels:
             return np.stack(self.preprocessing.encode(contents[rows.start : rows.stop]))
 
-        number = len(contents)
-        logits = read_image_logits(self.model, self.preprocessing, take, number)
-        return logits, [False] * number
+        logits = read_image_logits(self.model, self.preprocessing, take, len(contents))
+        return logits, [False] * len(contents)
 
     def attention(
         self, image: ImageInput, layer: int | None = None, head: int | None = None
@@ -80,14 +104,14 @@ class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
         logits, layers, pooled, pixels = self._watched(image)
         maps = attention_maps(layers, pooled)
         notes = []
-        if len({each.grid for each in layers}) > 1 and layer is None:
+        if len({attention.grid for attention in layers}) > 1 and layer is None:
             notes.append(
                 "the layers of this model have grids of different sizes, and places attend only to "
                 "others in their window; the mean is shown on the finest grid. --view rollout "
                 "follows the whole model."
             )
         weights = chosen_map(maps, layer, head)
-        return self._seen(
+        return self._shown(
             "attention", image, pixels, weights, logits, (layer, head), maps, tuple(notes)
         )
 
@@ -99,25 +123,26 @@ class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
         1.0
         """
         logits, layers, pooled, pixels = self._watched(image)
-        return self._seen("rollout", image, pixels, rollout(layers, pooled), logits)
+        return self._shown("rollout", image, pixels, rollout(layers, pooled), logits)
 
     def _subject(self, image: ImageInput) -> Subject:
         return of_image(self.model, self.preprocessing, image)
 
-    def _watched(self, image: ImageInput) -> tuple[Tensor, Any, Any, Pixels]:
+    def _watched(self, image: ImageInput) -> tuple[Tensor, list[LayerAttention], Array, Pixels]:
+        """What `watch` observed on an image, and its pixels."""
         pixels = self.preprocessing.original(image).pixels
         ready = self.preprocessing.pixels(np.stack(self.preprocessing.encode([pixels])))
         return *watch(self.model, ready), pixels
 
-    def _seen(
+    def _shown(
         self,
         view: str,
         image: ImageInput,
         pixels: Pixels,
-        weights: Any,
+        weights: Array,
         logits: Tensor,
-        chosen: tuple[int | None, int | None] = (None, None),
-        heads: Any = None,
+        layer_and_head: tuple[int | None, int | None] = (None, None),
+        heads: list[Array] | None = None,
         notes: tuple[str, ...] = (),
     ) -> ImageAttention:
         scores = self.model.probabilities(logits.to(self.model.device)).cpu()
@@ -129,7 +154,7 @@ class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
             weights=weights,
             label=self.model.labels[best],
             score=float(scores[best]),
-            chosen=chosen,
+            chosen=layer_and_head,
             heads=heads,
             model=name_of(self.model),
             inspect=lambda: self.inspect(image),

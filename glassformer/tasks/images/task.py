@@ -1,8 +1,8 @@
 """Classify images: loss = mean of -log p(label | image), on images that differ each time.
 
-The images of a run are in one memory-mapped file. Each batch is varied (flipped, shifted, mixed …)
-by random numbers that follow from (seed, number of the batch), so that a resumed run learns from
-exactly the same pictures.
+The images of a run are in one memory-mapped file. Batch n is varied (flipped, shifted, mixed …) by
+random numbers that follow from (seed, n), so that a resumed run learns from exactly the same
+pictures.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,9 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer.data import image_sets
 from glassformer.data.augmentation import AugmentationConfig, augment, mix
 from glassformer.data.image_files import ImagesConfig
-from glassformer.data.image_sets import (
-    MOST_BY_DEFAULT,
-    ChooseSize,
-    ImageBatch,
-    Sizes,
-    median_size,
-    read_split_images,
-)
 from glassformer.data.image_store import pixel_hash
 from glassformer.data.images import Pixels, data_uri
 from glassformer.data.labels import targets_of
@@ -34,19 +27,11 @@ from glassformer.inspect.chapters import Answer, Examination, spread
 from glassformer.machine.seeds import step_seed
 from glassformer.models.sources import ImageClassifier, ImageConfig
 from glassformer.preprocessing.images import ImagePreprocessing, unit_range
+from glassformer.tasks import fitting, labels
 from glassformer.tasks.alignment import image_places
 from glassformer.tasks.classify.baseline import PixelBaseline, small
 from glassformer.tasks.classify.chapters import examine_classifier
-from glassformer.tasks.fitting import check_size, kept_preprocessing, kept_size, with_kept_labels
-from glassformer.tasks.images.predictor import ClassifyImagesPredictor
-from glassformer.tasks.images.scores import read_image_logits
-from glassformer.tasks.labels import (
-    ClassObjective,
-    LabelLossConfig,
-    linear_baseline,
-    say_split,
-    say_uneven,
-)
+from glassformer.tasks.images.predictor import ClassifyImagesPredictor, read_image_logits
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
 from glassformer.tasks.task import Baseline, Command, Defaults, Say, Task
@@ -70,7 +55,7 @@ class ImageAugmentation(AugmentationConfig):
         return {key: value for key, value in values.items() if value is not None}
 
 
-class ImageLossConfig(LabelLossConfig):
+class ImageLossConfig(labels.LabelLossConfig):
     """How the labels of images are learned."""
 
     label_smoothing: float = Field(0.1, ge=0, lt=1)
@@ -108,11 +93,12 @@ class ImageSource(LabelledImageSource):
         return {"model": model, "augmentation": usual}
 
 
-def usual_augmentation(labels: Sequence[str], number: int) -> AugmentationConfig:
-    """By the number of images. Digits and letters are not mirrored: that makes another sign."""
+def usual_augmentation(labels: Sequence[str], num_images: int) -> AugmentationConfig:
+    """How images are varied unless the recipe says so, by their number. Digits and letters are not
+    mirrored: that makes another sign."""
     is_text = all(len(label) <= 1 or label.isdecimal() for label in labels)
     flip = 0.0 if is_text else 0.5
-    return AugmentationConfig(shift=0.125, flip=flip, color=0.1 if number < MANY else 0.0)
+    return AugmentationConfig(shift=0.125, flip=flip, color=0.1 if num_images < MANY else 0.0)
 
 
 def _patch_size(recipe: Recipe, size: Sequence[int]) -> int:
@@ -127,25 +113,25 @@ def _patch_size(recipe: Recipe, size: Sequence[int]) -> int:
     return patch
 
 
-def _chosen_size(recipe: Recipe, say: Say) -> ChooseSize:
-    """The size of a preset, or the median of the shorter sides as a multiple of the patch."""
+def _choose_size(recipe: Recipe, say: Say) -> image_sets.ChooseSize:
+    """Chooses the size of a preset, or the median shorter side as a multiple of the patch."""
 
-    def choose(sizes: Sizes) -> tuple[int, int]:
+    def choose(sizes: image_sets.Sizes) -> tuple[int, int]:
         config: Any = recipe.architecture()
         if config.image_size is not None:
             return tuple(config.image_size)
         median = float(np.median(sizes.min(axis=1)))
-        side = max(1, round(min(median, MOST_BY_DEFAULT)))
+        side = max(1, round(min(median, image_sets.MOST_BY_DEFAULT)))
         is_fixed = not recipe.is_open or recipe.model.get("patch_size") is not None
         patch = config.patch_size if is_fixed else _patch_size(recipe, (side, side))
         if config.embedding == "patches" or median > side:
             side = max(1, round(side / patch)) * patch
         if (sizes != side).any():
             lowest, highest = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
-            found = "×".join(map(str, lowest))
-            found += "" if lowest == highest else f" to {'×'.join(map(str, highest))}"
+            size = "×".join(map(str, lowest))
+            size += "" if lowest == highest else f" to {'×'.join(map(str, highest))}"
             say(
-                f"note: images ({found}) are resized to {side}×{side}; pass --image-size for "
+                f"note: images ({size}) are resized to {side}×{side}; pass --image-size for "
                 "another size"
             )
         return side, side
@@ -154,31 +140,32 @@ def _chosen_size(recipe: Recipe, say: Say) -> ChooseSize:
 
 
 def read(recipe: ClassifyImagesRecipe, folder: Path, say: Say) -> ImageSource:
-    given, choose = recipe.data, _chosen_size(recipe, say)
-    known = kept_preprocessing(recipe, ImagePreprocessing)
-    if known is not None:
-        given, choose = given.model_copy(update=check_size(given, known)), kept_size(known, say)
-    elif given.image_size is None and (size := recipe.model.get("image_size")) is not None:
-        given = given.model_copy(
-            update={"image_size": ImageConfig(image_size=size, patch_size=1).size}
-        )
-    if given.num_channels is None and (channels := recipe.architecture().num_channels) is not None:  # type: ignore[attr-defined]
-        given = given.model_copy(update={"num_channels": channels})
-    found = read_split_images(given, recipe.training.seed, folder, choose)
-    found = replace(found, split=with_kept_labels(recipe, found.split))
-    split, store = found.split, found.store
+    config, choose_size = recipe.data, _choose_size(recipe, say)
+    preprocessing = fitting.kept_preprocessing(recipe, ImagePreprocessing)
+    if preprocessing is not None:
+        config = config.model_copy(update=fitting.check_size(config, preprocessing))
+        choose_size = fitting.kept_size(preprocessing, say)
+    elif config.image_size is None and (size := recipe.model.get("image_size")) is not None:
+        size = ImageConfig(image_size=size, patch_size=1).size
+        config = config.model_copy(update={"image_size": size})
+    if config.num_channels is None:
+        channels: int | None = recipe.architecture().num_channels  # type: ignore[attr-defined]
+        config = config.model_copy(update={"num_channels": channels})
+    images = image_sets.read_split_images(config, recipe.training.seed, folder, choose_size)
+    images = replace(images, split=fitting.with_kept_labels(recipe, images.split))
+    split, store = images.split, images.store
     height, width = store.size
     what = (
         f"{counted(len(split.training), 'image')} of {counted(len(split.labels), 'label')}, "
         f"{height}×{width}, {'greyscale' if store.num_channels == 1 else 'colour'}"
     )
-    say_split(what, split, say)
+    labels.say_split(what, split, say)
     targets = np.array(targets_of(split.training, split.labels, is_multi_label=False))
-    say_uneven(recipe, split.labels, targets, say)
-    if known is not None:
-        return ImageSource(found, known.changed(**found.columns))
-    numbers = np.array([each.number for each in split.training])
-    return ImageSource(found, ImagePreprocessing.of(store, numbers, **found.columns))
+    labels.say_uneven(recipe, split.labels, targets, say)
+    if preprocessing is not None:
+        return ImageSource(images, preprocessing.changed(**images.columns))
+    numbers = np.array([image.number for image in split.training])
+    return ImageSource(images, ImagePreprocessing.of(store, numbers, **images.columns))
 
 
 class ClassifyImagesDataset(LabelledImageDataset):
@@ -218,12 +205,12 @@ class ClassifyImagesDataset(LabelledImageDataset):
         }
 
 
-class ClassifyImagesObjective(ClassObjective):
+class ClassifyImagesObjective(labels.ClassObjective):
     """Name the label of an image."""
 
     dataset: ClassifyImagesDataset
 
-    def batch(self, number: int, most: int | None = None) -> ImageBatch:
+    def batch(self, number: int, most: int | None = None) -> image_sets.ImageBatch:
         """Batch `number`, varied by random numbers of its own."""
         data, rows = self.dataset, self.batches.batch(number, most)
         config = self.recipe.augmentation
@@ -233,9 +220,9 @@ class ClassifyImagesObjective(ClassObjective):
         if config.mixes:
             shares = F.one_hot(targets, len(data.labels))
             images, targets = mix(images, shares, config, generator)
-        return ImageBatch(data.preprocessing.normalised(images), targets)
+        return image_sets.ImageBatch(data.preprocessing.normalised(images), targets)
 
-    def loss(self, model: ImageClassifier, batch: ImageBatch) -> Tensor:
+    def loss(self, model: ImageClassifier, batch: image_sets.ImageBatch) -> Tensor:
         return self.cross_entropy(model(batch.pixels).float(), batch.targets)
 
     def logits(self, model: ImageClassifier, rows: Sequence[int]) -> Tensor:
@@ -247,21 +234,21 @@ class ClassifyImagesObjective(ClassObjective):
         return read_image_logits(model, data.preprocessing, take, len(rows))
 
     def examine(self, model: ImageClassifier) -> Examination:
-        held_out, known = self.dataset.validation, self.dataset.preprocessing
-        height, width = known.image_size
+        held_out, preprocessing = self.dataset.validation, self.dataset.preprocessing
+        height, width = preprocessing.image_size
         rows = spread(len(held_out), max(1, min(2_000, MOST_PIXELS // (height * width))))
         images = [held_out.source(row) for row in rows]
 
-        def picture(number: int) -> str:
-            return data_uri(held_out.images([rows[number]])[0], LARGEST)
+        def picture(index: int) -> str:
+            return data_uri(held_out.images([rows[index]])[0], LARGEST)
 
         answers, total = self.answers(model, rows), len(held_out)
         examination = examine_classifier(answers, images, total, self.can_weigh, picture=picture)
-        predictor = ClassifyImagesPredictor(model, known)
+        predictor = ClassifyImagesPredictor(model, preprocessing)
         looked_at = [
             (title, pixels, predictor.rollout(pixels))
-            for number, title in _right_and_wrong(examination.answers)
-            for pixels in held_out.images([rows[number]])
+            for index, title in _right_and_wrong(examination.answers)
+            for pixels in held_out.images([rows[index]])
         ]
         chapters = (*examination.chapters, *image_places(looked_at))
         return replace(examination, chapters=chapters)
@@ -274,15 +261,15 @@ class ClassifyImagesObjective(ClassObjective):
 
 
 def _right_and_wrong(answers: Sequence[Answer]) -> list[tuple[int, str]]:
-    """A few right and a few wrong answers, evenly spaced: their numbers, and titles."""
-    chosen = []
+    """A few right and a few wrong answers, evenly spaced: their indices, and titles."""
+    titles = []
     for is_right in (True, False):
-        numbers = [n for n, each in enumerate(answers) if (each.score == 1) is is_right]
-        for number in (numbers[n] for n in spread(len(numbers), SHOWN_OF_EACH)):
-            answer = answers[number]
+        indices = [n for n, answer in enumerate(answers) if (answer.score == 1) is is_right]
+        for index in (indices[n] for n in spread(len(indices), SHOWN_OF_EACH)):
+            answer = answers[index]
             wrong = "" if is_right else f", labelled {answer.expected}"
-            chosen.append((number, f"{answer.input}: {answer.found}{wrong}"))
-    return chosen
+            titles.append((index, f"{answer.input}: {answer.found}{wrong}"))
+    return titles
 
 
 def pixel_baseline(
@@ -291,8 +278,9 @@ def pixel_baseline(
     """Logistic regression on pixels, trained on exactly the images of the run."""
     data = recipe.data.model_copy(update=predictor.preprocessing.sizes)
     with TemporaryDirectory() as folder:
-        images = read_split_images(data, recipe.training.seed, Path(folder), median_size())
-        return linear_baseline(
+        seed, median = recipe.training.seed, image_sets.median_size()
+        images = image_sets.read_split_images(data, seed, Path(folder), median)
+        return labels.linear_baseline(
             PixelBaseline,
             recipe,
             predictor,

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
-import torch
-
 from glassformer.data.labels import listed_with_counts, spelled_as
 from glassformer.data.tag_schemes import Scheme, find_scheme
 from glassformer.data.tagged_sentences import read_sentences
@@ -49,10 +47,10 @@ class Tagged:
     @property
     def entities(self) -> list[dict[str, Any]]:
         """The spans that the tags mark, in order."""
-        found = self.scheme.entities(self.tags) if self.scheme else ()
+        spans = self.scheme.entities(self.tags) if self.scheme else ()
         return [
             {"type": kind, "text": " ".join(self.words[first : last + 1]), "words": [first, last]}
-            for kind, first, last in sorted(found, key=lambda each: each[1])
+            for kind, first, last in sorted(spans, key=lambda span: span[1])
         ]
 
     def as_json(self) -> dict[str, Any]:
@@ -102,17 +100,16 @@ class TagPredictor(InspectsText):
         >>> [each.tags for each in model.tag_batch([["Ada"], ["the"]])]
         [('B-NAME',), ('O',)]
         """
-        words = [split_words(each) if isinstance(each, str) else list(each) for each in sentences]
+        words = [split_words(s) if isinstance(s, str) else list(s) for s in sentences]
         spelled = self._spelled(words)
-        logits = read_words(self.model, spelled)
-        return [self._tagged(*each) for each in zip(words, logits, spelled.num_pieces, strict=True)]
+        rows = zip(words, read_words(self.model, spelled), spelled.num_pieces, strict=True)
+        return [
+            Tagged(tuple(row), *likeliest_tags(self.model, logits), self.scheme, num_pieces > 1)
+            for row, logits, num_pieces in rows
+        ]
 
     def _spelled(self, sentences: Sequence[Sequence[str]]) -> SpelledSentences:
         return SpelledSentences.of(sentences, self.preprocessing, self.model.context_length)
-
-    def _tagged(self, words: list[str], logits: torch.Tensor, pieces: int) -> Tagged:
-        tags, scores = likeliest_tags(self.model, logits)
-        return Tagged(tuple(words), tags, scores, self.scheme, pieces > 1)
 
     def in_pieces(self, number: int, total: int) -> str:
         """A note on sentences that were read in pieces."""
@@ -140,13 +137,14 @@ class TagPredictor(InspectsText):
         columns = text_column or self.preprocessing.text_column
         with collecting() as happened:
             sentences = list(read_sentences(names, column, encoding, columns))
-        known = spelled_as(self.model.labels)
+        labels = spelled_as(self.model.labels)
         sentences = [
-            replace(each, tags=tuple(known.get(tag, tag) for tag in each.tags))
-            for each in sentences
+            replace(sentence, tags=tuple(labels.get(tag, tag) for tag in sentence.tags))
+            for sentence in sentences
         ]
-        unknown = Counter(tag for each in sentences for tag in each.tags if tag not in known)
-        if unknown.total() == sum(len(each.tags) for each in sentences):
+        tags = [sentence.tags for sentence in sentences]
+        unknown = Counter(tag for row in tags for tag in row if tag not in labels)
+        if unknown.total() == sum(map(len, tags)):
             raise GlassformerError(
                 f"{', '.join(names)} has only tags that the model does not know: "
                 f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
@@ -155,17 +153,12 @@ class TagPredictor(InspectsText):
         if unknown:
             wrong = "words with tags that the model does not know count as wrong"
             notes.append(f"{wrong}: {listed_with_counts(unknown)}")
-        spelled = self._spelled([each.words for each in sentences])
-        if number := sum(pieces > 1 for pieces in spelled.num_pieces):
-            notes.append(self.in_pieces(number, len(sentences)))
+        spelled = self._spelled([sentence.words for sentence in sentences])
+        if num_long := sum(pieces > 1 for pieces in spelled.num_pieces):
+            notes.append(self.in_pieces(num_long, len(sentences)))
         logits = read_words(self.model, spelled)
-        scores = evaluate_tags(
-            logits,
-            [each.tags for each in sentences],
-            self.model.labels,
-            float(self.model.temperature),
-            self.scheme,
-        )
+        temperature = float(self.model.temperature)
+        scores = evaluate_tags(logits, tags, self.model.labels, temperature, self.scheme)
         scores = replace(scores, unknown_tags=dict(unknown), notes=(*notes, *scores.notes))
         if errors is None:
             return scores

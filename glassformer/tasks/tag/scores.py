@@ -1,12 +1,17 @@
-"""The quality of predicted tags, word by word and entity by entity.
+"""How good a tagger is: the quality of its tags, word by word and entity by entity.
+
+    sentences → SpelledSentences → read_words → evaluate_tags → Tagging
+                                              → compare_tags → examine_tagger
 
 An entity is (type, first word, last word). It counts as found only if all three are right: a wrong
-boundary counts as a false entity and a missed one. `tag_schemes.py` defines which tags mark one.
+boundary counts as a false entity and a missed one. A scheme (`data/tag_schemes.py`) defines which
+tags mark one. It is determined once, from the training data, and saved with the preprocessing: a
+part of the data may not contain the prefixes that identify it.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,13 +22,21 @@ from glassformer.data.batches import IGNORED, LabelledRows
 from glassformer.data.tag_schemes import Entity, Scheme, Tags, find_scheme
 from glassformer.data.tagged_sentences import Sentence
 from glassformer.errors import GlassformerError
-from glassformer.inspect.chapters import ClassScore, by_label, f1_interval, shown, table, wilson
+from glassformer.inspect import chapters
+from glassformer.inspect.chapters import ClassScore, shown, wilson
 from glassformer.models.heads import Labeller
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.classify.chapters import (
+    MOST_CHARACTERS,
+    MOST_SHOWN,
+    calibration,
+    classes,
+    confusion_chapter,
+)
 from glassformer.tasks.classify.scores import Counts, confusion, judge, read_batches
-from glassformer.tasks.evaluating import Mistake, Result, WrongTags
+from glassformer.tasks.evaluating import Mistake, Result, WrongTags, wrong_sentences
 from glassformer.text.words import spelled
-from glassformer.wording import counted
+from glassformer.wording import counted, shortened
 
 
 @dataclass(frozen=True)
@@ -60,24 +73,32 @@ class Tagging(Result):
         names = ("accuracy", "precision", "recall", "f1")
         first: dict[str, Any] = {name: getattr(self, name) for name in names}
         first["f1_interval"] = None if self.f1 is None else list(self.interval)
-        last = {"types": by_label(self.types), "confusion_matrix": self.confusion}
-        last["unknown_tags"] = self.unknown_tags
+        last = {
+            "types": chapters.by_label(self.types),
+            "confusion_matrix": self.confusion,
+            "unknown_tags": self.unknown_tags,
+        }
         return first | super().as_json() | last
 
     def parts(self) -> list[str]:
-        names = {"precision": self.precision, "recall": self.recall, "F1": self.f1}
-        names |= {"accuracy": self.accuracy, "loss": self.loss}
-        names["calibration error"] = self.expected_calibration_error
-        found = {name: f"{value:.4f}" for name, value in names.items() if value is not None}
-        if "F1" in found:
-            found["F1"] += f" {shown(self.interval)}, scheme {self.scheme}"
+        scores = {
+            "precision": self.precision,
+            "recall": self.recall,
+            "F1": self.f1,
+            "accuracy": self.accuracy,
+            "loss": self.loss,
+            "calibration error": self.expected_calibration_error,
+        }
+        parts = {name: f"{score:.4f}" for name, score in scores.items() if score is not None}
+        if "F1" in parts:
+            parts["F1"] += f" {shown(self.interval)}, scheme {self.scheme}"
         return [
-            *(f"{name} {value}" for name, value in found.items()),
+            *(f"{name} {score}" for name, score in parts.items()),
             f"{counted(self.num_words, 'word')} in {counted(self.num_sentences, 'sentence')}",
         ]
 
     def lines(self) -> list[str]:
-        return table("tag" if self.f1 is None else "type", self.types)
+        return chapters.table("tag" if self.f1 is None else "type", self.types)
 
 
 @dataclass(frozen=True)
@@ -99,12 +120,12 @@ class SpelledSentences:
         targets: list[int] = []
         lengths: list[int] = []
         owners: list[int] = []
-        for number, words in enumerate(sentences):
+        for owner, words in enumerate(sentences):
             for ids, speaks in spelled(preprocessing.tokenizer, words, frame) if words else ():
                 items += ids
                 targets += [0 if is_word else IGNORED for is_word in speaks]
                 lengths.append(len(ids))
-                owners.append(number)
+                owners.append(owner)
         rows = LabelledRows(
             np.array(items, dtype=preprocessing.dtype),
             np.array(lengths, dtype=np.int64),
@@ -124,13 +145,13 @@ def read_words(model: Labeller, sentences: SpelledSentences) -> list[Tensor]:
     parts: list[Tensor] = [torch.empty(0)] * len(sentences.rows)
     for numbers, batch, logits in read_batches(model, sentences.rows):
         is_word = (batch.targets != IGNORED).cpu()
-        for place, row in enumerate(numbers):
-            parts[row] = logits[place][is_word[place]]
+        for row, row_logits, mask in zip(numbers, logits, is_word, strict=True):
+            parts[row] = row_logits[mask]
     none = torch.zeros(0, len(model.labels))  # for a sentence without words
-    found = [[none] for _ in range(sentences.num_sentences)]
+    pieces = [[none] for _ in range(sentences.num_sentences)]
     for owner, part in zip(sentences.owners, parts, strict=True):
-        found[owner].append(part)
-    return [torch.cat(each) for each in found]
+        pieces[owner].append(part)
+    return [torch.cat(parts) for parts in pieces]
 
 
 def likeliest_tags(model: Labeller, logits: Tensor) -> tuple[tuple[str, ...], tuple[float, ...]]:
@@ -144,8 +165,8 @@ def compare_tags(
 ) -> list[WrongTags]:
     """The tags of sentences beside those that the model predicts, be they wrong or right."""
     return [
-        WrongTags(each.words, each.tags, *likeliest_tags(model, rows), each.source)
-        for each, rows in zip(sentences, logits, strict=True)
+        WrongTags(sentence.words, sentence.tags, *likeliest_tags(model, rows), sentence.source)
+        for sentence, rows in zip(sentences, logits, strict=True)
     ]
 
 
@@ -153,10 +174,9 @@ def known_words(
     logits: Sequence[Tensor], gold: Sequence[Tags], labels: Tags
 ) -> tuple[Tensor, Tensor]:
     """Logits and targets of the words whose tag is one of `labels`: (N, C), (N,)."""
-    number = {label: index for index, label in enumerate(labels)}
+    index = {label: index for index, label in enumerate(labels)}
     flat = torch.cat(list(logits)) if logits else torch.zeros(0, len(labels))
-    tags = [number.get(tag, IGNORED) for each in gold for tag in each]
-    targets = torch.tensor(tags, dtype=torch.long)
+    targets = torch.tensor([index.get(tag, IGNORED) for tags in gold for tag in tags]).long()
     return flat[targets != IGNORED], targets[targets != IGNORED]
 
 
@@ -168,11 +188,11 @@ def evaluate_tags(
     scheme: Scheme | None,
 ) -> Tagging:
     """Judge the likeliest tag of every word. Tags that are not among `labels` count as wrong."""
-    known, targets = known_words(logits, gold, labels)
+    word_logits, targets = known_words(logits, gold, labels)
     loss = calibration_error = 0.0
     if len(targets):
-        found = judge(known, targets, labels, temperature=temperature)
-        loss, calibration_error = found.loss, found.expected_calibration_error
+        scores = judge(word_logits, targets, labels, temperature=temperature)
+        loss, calibration_error = scores.loss, scores.expected_calibration_error
     predicted = [[labels[best] for best in rows.argmax(-1)] for rows in logits]
     return judge_tags(gold, predicted, loss, scheme, calibration_error)
 
@@ -189,18 +209,19 @@ def judge_tags(
     pairs = [pair for both in zip(gold, predicted, strict=True) for pair in zip(*both, strict=True)]
     if not pairs:
         raise GlassformerError("there are no words to score.")
-    num_right = sum(given == found for given, found in pairs)
+    num_right = sum(true == answer for true, answer in pairs)
     of_data = _scheme_of(gold, scheme)
     true, claimed = _spans(gold, of_data), _spans(predicted, scheme)
     parts = [(a & b, b, a) for a, b in zip(true, claimed, strict=True)]
-    right, found, given = (
+    counts = [
         Counter(kind for spans in part for kind, *_ in spans) for part in zip(*parts, strict=True)
-    )
-    types = (ClassScore.of(kind, right[kind], found[kind], given[kind]) for kind in found | given)
-    total = ClassScore.of("all", right.total(), found.total(), given.total()) if scheme else None
+    ]  # by type: right, predicted, true
+    kinds = counts[1] | counts[2]
+    types = (ClassScore.of(kind, *(count[kind] for count in counts)) for kind in kinds)
+    total = ClassScore.of("all", *(count.total() for count in counts)) if scheme else None
     interval = wilson(num_right, len(pairs))
     if total:
-        interval = f1_interval([(len(both), len(b) + len(a)) for both, b, a in parts])
+        interval = chapters.f1_interval([(len(both), len(b) + len(a)) for both, b, a in parts])
     return Tagging(
         loss=loss,
         accuracy=num_right / len(pairs),
@@ -221,7 +242,7 @@ def judge_tags(
 def _scheme_of(gold: Sequence[Tags], scheme: Scheme | None) -> Scheme | None:
     """The model's scheme if the data can be read in it, so that a part of the data is read like all
     of it; otherwise that of the data."""
-    tags = {tag for each in gold for tag in each}
+    tags = {tag for sentence in gold for tag in sentence}
     return scheme if scheme is None or scheme.covers(tags) else find_scheme(tags, gold) or scheme
 
 
@@ -229,7 +250,7 @@ def _spans(sentences: Sequence[Tags], scheme: Scheme | None) -> list[set[Entity]
     """The entities of each sentence; if tags mark none, each word is scored as if it were one."""
     if scheme is not None:
         return [scheme.entities(tags) for tags in sentences]
-    return [{(tag, place, place) for place, tag in enumerate(tags)} for tags in sentences]
+    return [{(tag, word, word) for word, tag in enumerate(tags)} for tags in sentences]
 
 
 def _notes(of_data: Scheme | None, scheme: Scheme | None) -> tuple[str, ...]:
@@ -239,3 +260,47 @@ def _notes(of_data: Scheme | None, scheme: Scheme | None) -> tuple[str, ...]:
         f"the data is tagged in {of_data.name}, but the model in {scheme.name}: entities are "
         "compared by their words, but accuracy compares the tags as they are",
     )
+
+
+# --- the chapters of the report ---
+
+
+def examine_tagger(
+    scores: Tagging, sentences: Sequence[WrongTags], num_held_out: int
+) -> chapters.Examination:
+    """What a tagger answers to held-out sentences, and its scores on these."""
+    note = chapters.of_rows(len(sentences), num_held_out, "sentence")
+    if scores.scheme:
+        note += f" Entities are marked in {scores.scheme}."
+    confidence = torch.tensor([score for sentence in sentences for score in sentence.scores])
+    is_right = torch.tensor(
+        [tag == made for s in sentences for tag, made in zip(s.tags, s.predicted, strict=True)]
+    )
+    parts = [
+        *confusion_chapter(scores.confusion, "word", note),
+        *classes("Tags" if scores.f1 is None else "Entities", scores.types, note),
+        *calibration(confidence, is_right, note),
+        *chapters.trend(
+            "Right tags by length of the sentence",
+            [len(sentence.words) for sentence in sentences],
+            [sentence.share_right for sentence in sentences],
+            ("words", "share of right tags"),
+            f"{note} Each point is a tenth of them, with its 95% interval.",
+            "sentence",
+        ),
+    ]
+    if wrong := wrong_sentences(sentences):
+        worst = [asdict(sentence) | {"source": ""} for sentence in wrong[:MOST_SHOWN]]
+        how = f"The {len(worst)} of {len(wrong):,} sentences with the surest wrong tags. Below a "
+        how += "word: the predicted tag, and the right one."
+        parts.append(chapters.Chapter("Mistakes", "tagged", {"sentences": worst}, how))
+    answers = tuple(
+        chapters.Answer(
+            shortened(" ".join(sentence.words), MOST_CHARACTERS),
+            " ".join(sentence.tags),
+            " ".join(sentence.predicted),
+            sentence.share_right,
+        )
+        for sentence in sentences
+    )
+    return chapters.Examination(tuple(parts), "share of right tags", answers)

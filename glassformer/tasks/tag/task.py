@@ -22,7 +22,7 @@ from glassformer.inspect.chapters import Examination
 from glassformer.models.heads import TokenTagger
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks import labels
-from glassformer.tasks.classify.chapters import examine_tagger, rows_to_read
+from glassformer.tasks.classify.chapters import rows_to_read
 from glassformer.tasks.classify.scores import fit_temperature
 from glassformer.tasks.fitting import with_kept_labels
 from glassformer.tasks.recipe import Recipe
@@ -33,6 +33,7 @@ from glassformer.tasks.tag.scores import (
     Tagging,
     compare_tags,
     evaluate_tags,
+    examine_tagger,
     known_words,
     read_words,
 )
@@ -59,21 +60,21 @@ class TagSource(labels.LabelledSource):
     @cached_property
     def lengths(self) -> Array:
         tokenizer = self.preprocessing.tokenizer
-        words = (encode_words(tokenizer, each.words) for each in self.split.training)
-        return np.array([sum(map(len, each)) for each in words])
+        sentences = (encode_words(tokenizer, row.words) for row in self.split.training)
+        return np.array([sum(map(len, words)) for words in sentences])
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         limit = recipe.model.get("context_length")
         self.say_context(recipe, say)
         training, validation = (
-            SpelledSentences.of([each.words for each in part], self.preprocessing, limit)
+            SpelledSentences.of([row.words for row in part], self.preprocessing, limit)
             for part in (self.split.training, self.split.validation)
         )
-        place = {name: index for index, name in enumerate(self.split.labels)}
-        number = {name: place[label] for name, label in spelled_as(self.split.labels).items()}
+        index = {name: index for index, name in enumerate(self.split.labels)}
+        target = {name: index[label] for name, label in spelled_as(self.split.labels).items()}
         targets = training.rows.targets
         targets[targets != IGNORED] = [
-            number[tag] for each in self.split.training for tag in each.tags
+            target[tag] for row in self.split.training for tag in row.tags
         ]
         training.rows.save(folder / TRAIN)
         if cut := sum(pieces > 1 for pieces in training.num_pieces + validation.num_pieces):
@@ -111,8 +112,8 @@ def read(recipe: TagRecipe, folder: Path, say: Say) -> TagSource:
 
 
 def _scheme(sentences: Sequence[Sentence]) -> Scheme | None:
-    tags = {tag for each in sentences for tag in each.tags}
-    return find_scheme(tags, [each.tags for each in sentences])
+    rows = [sentence.tags for sentence in sentences]
+    return find_scheme({tag for tags in rows for tag in tags}, rows)
 
 
 class TagDataset(labels.LabelledDataset):
@@ -131,7 +132,7 @@ class TagDataset(labels.LabelledDataset):
     @cached_property
     def spelled(self) -> SpelledSentences:
         """The held-out sentences as the model reads them."""
-        words = [each.words for each in self.held_out]
+        words = [sentence.words for sentence in self.held_out]
         return SpelledSentences.of(words, self.preprocessing, self.model_config.context_length)
 
     @property
@@ -176,9 +177,9 @@ class TagObjective(labels.LabelObjective):
         data = self.dataset
         gold = [sentence.tags for sentence in data.held_out]
         logits = read_words(model, data.spelled)
-        known, targets = known_words(logits, gold, data.labels)
+        word_logits, targets = known_words(logits, gold, data.labels)
         if len(targets):
-            model.temperature.fill_(fit_temperature(known, targets))
+            model.temperature.fill_(fit_temperature(word_logits, targets))
         return evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
 
     def sample(self, model: TokenTagger, step: int) -> str:
@@ -193,14 +194,14 @@ class TagObjective(labels.LabelObjective):
 
     def examine(self, model: TokenTagger) -> Examination:
         data = self.dataset
-        lengths = [len(each.words) for each in data.held_out]
-        chosen = rows_to_read(lengths, model)
-        sentences = [data.held_out[number] for number in chosen if lengths[number]]
+        lengths = [len(sentence.words) for sentence in data.held_out]
+        rows = [row for row in rows_to_read(lengths, model) if lengths[row]]
+        sentences = [data.held_out[row] for row in rows]
         limit = data.model_config.context_length
-        spelled = SpelledSentences.of([each.words for each in sentences], data.preprocessing, limit)
-        logits, gold = read_words(model, spelled), [each.tags for each in sentences]
-        found = evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
-        return examine_tagger(found, compare_tags(model, sentences, logits), len(data.held_out))
+        words, gold = [s.words for s in sentences], [s.tags for s in sentences]
+        logits = read_words(model, SpelledSentences.of(words, data.preprocessing, limit))
+        scores = evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
+        return examine_tagger(scores, compare_tags(model, sentences, logits), len(data.held_out))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         opening = " ".join(self.dataset.held_out[0].words[:SHOWN])

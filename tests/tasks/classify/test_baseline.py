@@ -7,7 +7,6 @@ import torch
 from glassformer.data.labelled_texts import Example
 from glassformer.data.labels import targets_of
 from glassformer.errors import GlassformerError
-from glassformer.tasks.classify import baseline as tfidf_baseline
 from glassformer.tasks.classify.baseline import PixelBaseline, TfidfBaseline, small
 from glassformer.tasks.classify.scores import judge
 
@@ -78,13 +77,13 @@ def test_c_is_chosen_by_what_the_held_out_texts_need():
     chance = random.Random(1)
     random_labels = [(chance.choice(tuple(WORDS)),) for _ in texts]
     noise = baseline(texts, random_labels, tuple(WORDS))
-    assert clear.strength == max(tfidf_baseline.STRENGTHS)
-    assert noise.strength == min(tfidf_baseline.STRENGTHS)
+    assert clear.strength == max(TfidfBaseline.strengths)
+    assert noise.strength == min(TfidfBaseline.strengths)
 
 
 def test_a_handful_of_texts_is_enough():
     model = baseline(["up", "down"], [("a",), ("b",)], ["a", "b"])
-    assert model.strength == tfidf_baseline.DEFAULT_STRENGTH
+    assert model.strength == TfidfBaseline.default_strength
     assert model.logits(["up up", "down"]).argmax(-1).tolist() == [0, 1]
 
 
