@@ -17,16 +17,7 @@ from torch import Tensor, nn
 
 from glassformer.config import Count
 from glassformer.models import stack
-from glassformer.models.stack import (
-    Context,
-    Features,
-    Layers,
-    Rate,
-    StackConfig,
-    StreamWiring,
-    VocabSize,
-    check_length,
-)
+from glassformer.models.stack import Context, Features, Layers, Rate, StackConfig, VocabSize
 from glassformer.nn.layers import Dropout, WordDropout, make_embedding
 from glassformer.nn.masks import if_padded
 
@@ -74,9 +65,9 @@ class Encoder(nn.Module):
         self.final_norm = stack.make_final_norm(config)
         stack.initialize(self, config.initialization, config.num_layers)
 
-    def wired(self, name: str) -> StreamWiring:
+    def wired(self, name: str) -> stack.StreamWiring:
         """Its parts, in a model that has it under this name."""
-        return StreamWiring(
+        return stack.StreamWiring(
             stack=f"{name}.blocks",
             embedding=f"{name}.embedding",
             segments=None if self.segments is None else f"{name}.segments",
@@ -90,7 +81,7 @@ class Encoder(nn.Module):
         self, ids: Tensor, is_text: Tensor | None = None, segments: Tensor | None = None
     ) -> Tensor:
         """(B, T) tokens or (B, T, F) numbers → (B, T, D). `is_text` None: there is no padding."""
-        check_length(ids.size(1), self.config.context_length)
+        stack.check_length(ids.size(1), self.config.context_length)
         x = self.word_dropout(self.embedding(ids))  # (B, T, D)
         if self.segments is not None:
             first = torch.zeros(ids.size(1), dtype=torch.long, device=ids.device)  # (T,)

@@ -16,17 +16,7 @@ from torch import Tensor, nn
 from glassformer.config import Config, Count
 from glassformer.models import stack
 from glassformer.models.heads import LanguageModel
-from glassformer.models.stack import (
-    Context,
-    Heads,
-    Layers,
-    StackConfig,
-    StreamWiring,
-    VocabSize,
-    Width,
-    Wiring,
-    check_length,
-)
+from glassformer.models.stack import Context, Heads, Layers, StackConfig, VocabSize, Width
 from glassformer.nn.cache import KVCache
 from glassformer.nn.layers import Activation, Dropout, Embedding
 from glassformer.nn.linear import Linear
@@ -140,7 +130,7 @@ class GPT(LanguageModel):
         return self.widen(self.embedding.weight)
 
     def hidden(self, ids: Tensor, state: KVCache | None = None) -> Tensor:
-        check_length(ids.size(1) + (state.length if state else 0), self.context_length)
+        stack.check_length(ids.size(1) + (state.length if state else 0), self.context_length)
         x = self.widen(self.embedding(ids))  # (B, T, D)
         x, rules = self.positions.causal(x, state)
         return self.final_norm(self.blocks(self.dropout(x), rules, state))
@@ -149,9 +139,9 @@ class GPT(LanguageModel):
         """Logits of the next token from the states after any block: (…, D) → (…, V)."""
         return self.head(self.final_norm(states))
 
-    def wired(self, prefix: str = "") -> StreamWiring:
+    def wired(self, prefix: str = "") -> stack.StreamWiring:
         """Its parts, in a model that has it under this prefix."""
-        return StreamWiring(
+        return stack.StreamWiring(
             stack=f"{prefix}blocks",
             embedding=f"{prefix}embedding",
             widen=f"{prefix}widen",
@@ -160,8 +150,8 @@ class GPT(LanguageModel):
             is_causal=True,
         )
 
-    def wiring(self) -> Wiring:
-        return Wiring((self.wired(),), ("final_norm", "head"))
+    def wiring(self) -> stack.Wiring:
+        return stack.Wiring((self.wired(),), ("final_norm", "head"))
 
     def start(self, memory: None, padding: Tensor, capacity: int) -> KVCache:
         return stack.make_cache(self.config, padding, capacity, self.embedding.weight.dtype)

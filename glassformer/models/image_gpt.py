@@ -6,6 +6,8 @@
 
 The start token is the last of the vocabulary, after the colours, and is never predicted. So the
 context has as many positions as the image has pixels.
+
+`ImageGPTProbe` asks what one of its layers knows about an image, by a linear classifier on it.
 """
 
 from collections.abc import Iterator
@@ -23,8 +25,6 @@ from glassformer.models import stack
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.heads import LabelsConfig, TextClassifier
 from glassformer.nn.linear import Linear
-
-# --- image gpt ---
 
 
 class ImageGPTConfig(GPTConfig):
@@ -98,15 +98,13 @@ class ImageGPT(GPT):
             yield x
 
 
-# --- image gpt probe ---
-# A linear probe on an ImageGPT: what does one of its layers know about an image?
+# --- the linear probe: what does a layer know about an image? ---
 #
-# features = [mean over part 1 of norm(states after layer l); mean over part 2; …]
-# logits   = head((features - μ) / σ)                                              (B, C)
+#     features = [mean over part 1 of norm(states after layer l); mean over part 2; …]
+#     logits   = head((features - μ) / σ)                                              (B, C)
 #
 # The parts are consecutive pixels, so groups of rows: a mean over the whole image would not say
-# where
-# something is. The ImageGPT itself does not change. μ and σ are those of the training images.
+# where something is. The ImageGPT itself does not change. μ and σ are those of the training images.
 
 
 class ImageGPTProbeConfig(ImageGPTConfig, LabelsConfig):
@@ -127,7 +125,7 @@ class ImageGPTProbe(TextClassifier):
     layer: Tensor
     """After how many blocks the states are read; 0 is the embedding."""
     accuracies: Tensor
-    """(layers + 1,) of probes on every layer, on the held-out images."""
+    """The accuracy of a probe on each layer, on the held-out images: (layers + 1,)."""
     mean: Tensor
     deviation: Tensor
 

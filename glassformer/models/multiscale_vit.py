@@ -17,14 +17,9 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from glassformer.config import Count
+from glassformer.models import sources
 from glassformer.models.heads import LabelsConfig
-from glassformer.models.sources import (
-    ImageClassifier,
-    ImageConfig,
-    check_pixels,
-    initialize_convolutions,
-    make_embedding,
-)
+from glassformer.models.sources import ImageClassifier, ImageConfig
 from glassformer.models.stack import Heads, Layers, Rate, Width, initialize
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Block
@@ -110,7 +105,7 @@ class MultiscaleEncoder(nn.Module):
         super().__init__()
         self.config = config
         widths, make_norm = config.widths, partial(_norm, config)
-        self.embedding = make_embedding(config, config.d_model)
+        self.embedding = sources.make_embedding(config, config.d_model)
         self.embedding_norm = make_norm(config.d_model)
         self.dropout = Dropout(config.dropout)
         self.stages = nn.ModuleList(
@@ -122,7 +117,7 @@ class MultiscaleEncoder(nn.Module):
         )
         self.final_norm = make_norm(widths[-1])
         initialize(self, config.initialization, sum(config.num_layers))
-        initialize_convolutions(self)
+        sources.initialize_convolutions(self)
 
     @property
     def grids(self) -> tuple[Grid, ...]:
@@ -134,7 +129,7 @@ class MultiscaleEncoder(nn.Module):
         return tuple(grids)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        check_pixels(tuple(pixels.shape), self.config.channels)
+        sources.check_pixels(tuple(pixels.shape), self.config.channels)
         grid = self.embedding.grid(*pixels.shape[2:])
         x = self.embedding(pixels).unflatten(1, grid)  # (B, rows, columns, D)
         x = self.dropout(self.embedding_norm(x))

@@ -22,27 +22,16 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from glassformer.models import sources
 from glassformer.models.memory_decoder import MemoryState
-from glassformer.models.sources import (
-    CaptionConfig,
-    CaptionDecoder,
-    check_pixels,
-    initialize_convolutions,
-    make_embedding,
-)
+from glassformer.models.sources import CaptionConfig, CaptionDecoder
 from glassformer.models.stack import Layers, Rate, Width, check_length
+from glassformer.nn import recurrent
 from glassformer.nn.layers import Dropout
 from glassformer.nn.linear import Linear
 from glassformer.nn.observe import Tap
 from glassformer.nn.patches import ConvolutionalBlock, Grid, GridPositions
-from glassformer.nn.recurrent import (
-    PlaceAttention,
-    Places,
-    Recurrence,
-    RNNState,
-    Vectors,
-    context_of,
-)
+from glassformer.nn.recurrent import PlaceAttention, Places, Recurrence, RNNState, Vectors
 
 
 class ShowAttendTellConfig(CaptionConfig):
@@ -92,7 +81,7 @@ class ShowAttendTell(CaptionDecoder):
         width, d_embedding = config.d_model, config.d_embedding
         self.config = config
         self.context_length = config.context_length
-        self.places = make_embedding(config, width)
+        self.places = sources.make_embedding(config, width)
         self.positions = GridPositions(self.grid, width)
         self.blocks = nn.Sequential(
             *(ConvolutionalBlock(width) for _ in range(config.num_encoder_layers))
@@ -109,7 +98,7 @@ class ShowAttendTell(CaptionDecoder):
         self.from_image = Linear(width, d_embedding, bias=False)
         self.dropout = Dropout(config.dropout)
         self.head = Linear(d_embedding, vocab_size)
-        initialize_convolutions(self)
+        sources.initialize_convolutions(self)
         nn.init.normal_(self.positions.table.weight, std=0.02)
         for weight in (self.embedding.weight, self.head.weight):
             nn.init.uniform_(weight, -0.1, 0.1)
@@ -124,7 +113,7 @@ class ShowAttendTell(CaptionDecoder):
         return [self.attention.tap]
 
     def encode(self, source: Tensor) -> ImageMemory:
-        check_pixels(tuple(source.shape), self.config.channels)
+        sources.check_pixels(tuple(source.shape), self.config.channels)
         grid = self.places.grid(*source.shape[2:])
         x = self.positions.on_grid(self.places(source), grid)  # (B, N, D)
         image = x.transpose(1, 2).unflatten(2, grid)  # (B, D, rows, columns)
@@ -153,7 +142,7 @@ class ShowAttendTell(CaptionDecoder):
         x = self.dropout(self.embedding(token))  # (B, d_embedding)
         query = state if self.word_query is None else state + self.word_query(x)
         weights = self.attention.weights(query, memory.places)  # (images, beams, N)
-        seen = context_of(weights, memory.places)  # (B, D)
+        seen = recurrent.context_of(weights, memory.places)  # (B, D)
         if self.gate is not None:
             seen = self.gate(query).sigmoid() * seen
         output, vectors = self.decoder(torch.cat((x, seen), dim=-1)[:, None], start=vectors)

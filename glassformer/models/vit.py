@@ -15,15 +15,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.models import stack
+from glassformer.models import sources, stack
 from glassformer.models.heads import LabelsConfig
-from glassformer.models.sources import (
-    ImageClassifier,
-    ImageConfig,
-    check_pixels,
-    initialize_convolutions,
-    make_embedding,
-)
+from glassformer.models.sources import ImageClassifier, ImageConfig
 from glassformer.models.stack import StackConfig
 from glassformer.nn.attention import NO_RULES, MultiHeadAttention
 from glassformer.nn.blocks import Block
@@ -55,7 +49,7 @@ class ViTEncoder(nn.Module):
     def __init__(self, config: ViTEncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = make_embedding(config, config.d_model)
+        self.embedding = sources.make_embedding(config, config.d_model)
         num_extra = int(config.has_class_token)
         self.class_token = nn.Parameter(torch.zeros(config.d_model)) if num_extra else None
         rows, columns = self.grid
@@ -68,7 +62,7 @@ class ViTEncoder(nn.Module):
         self.blocks = stack.make_stack(config)
         self.final_norm = stack.make_final_norm(config)
         stack.initialize(self, config.initialization, config.num_layers)
-        initialize_convolutions(self)
+        sources.initialize_convolutions(self)
 
     @property
     def grid(self) -> Grid:
@@ -78,7 +72,7 @@ class ViTEncoder(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """(B, C, H, W) → (B, N, D), N + 1 with a class token. The size of the images may differ
         from the config's: positions are interpolated."""
-        check_pixels(tuple(pixels.shape), self.config.channels)
+        sources.check_pixels(tuple(pixels.shape), self.config.channels)
         x = self.embedding(pixels)  # (B, N, D)
         if self.class_token is not None:
             first = self.class_token.expand(x.size(0), 1, -1)  # (B, 1, D)

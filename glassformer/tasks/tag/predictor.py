@@ -17,14 +17,8 @@ from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.evaluating import wrong_sentences
 from glassformer.tasks.inspecting import InspectsText
 from glassformer.tasks.subjects import of_labels
-from glassformer.tasks.tag.scores import (
-    SpelledSentences,
-    Tagging,
-    compare_tags,
-    evaluate_tags,
-    likeliest_tags,
-    read_words,
-)
+from glassformer.tasks.tag import scores
+from glassformer.tasks.tag.scores import SpelledSentences, Tagging
 from glassformer.tasks.task import names_of
 from glassformer.text.words import split_words
 
@@ -102,9 +96,11 @@ class TagPredictor(InspectsText):
         """
         words = [split_words(s) if isinstance(s, str) else list(s) for s in sentences]
         spelled = self._spelled(words)
-        rows = zip(words, read_words(self.model, spelled), spelled.num_pieces, strict=True)
+        rows = zip(words, scores.read_words(self.model, spelled), spelled.num_pieces, strict=True)
         return [
-            Tagged(tuple(row), *likeliest_tags(self.model, logits), self.scheme, num_pieces > 1)
+            Tagged(
+                tuple(row), *scores.likeliest_tags(self.model, logits), self.scheme, num_pieces > 1
+            )
             for row, logits, num_pieces in rows
         ]
 
@@ -156,11 +152,11 @@ class TagPredictor(InspectsText):
         spelled = self._spelled([sentence.words for sentence in sentences])
         if num_long := sum(pieces > 1 for pieces in spelled.num_pieces):
             notes.append(self.in_pieces(num_long, len(sentences)))
-        logits = read_words(self.model, spelled)
+        logits = scores.read_words(self.model, spelled)
         temperature = float(self.model.temperature)
-        scores = evaluate_tags(logits, tags, self.model.labels, temperature, self.scheme)
-        scores = replace(scores, unknown_tags=dict(unknown), notes=(*notes, *scores.notes))
+        tagging = scores.evaluate_tags(logits, tags, self.model.labels, temperature, self.scheme)
+        tagging = replace(tagging, unknown_tags=dict(unknown), notes=(*notes, *tagging.notes))
         if errors is None:
-            return scores
-        compared = compare_tags(self.model, sentences, logits)
-        return replace(scores, errors=wrong_sentences(compared, errors))
+            return tagging
+        compared = scores.compare_tags(self.model, sentences, logits)
+        return replace(tagging, errors=wrong_sentences(compared, errors))

@@ -27,16 +27,9 @@ from glassformer.tasks.classify.scores import fit_temperature
 from glassformer.tasks.fitting import with_kept_labels
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import OF_SENTENCES, TRAIN, keep_sentences, kept_sentences
+from glassformer.tasks.tag import scores
 from glassformer.tasks.tag.predictor import TagPredictor
-from glassformer.tasks.tag.scores import (
-    SpelledSentences,
-    Tagging,
-    compare_tags,
-    evaluate_tags,
-    examine_tagger,
-    known_words,
-    read_words,
-)
+from glassformer.tasks.tag.scores import SpelledSentences, Tagging, evaluate_tags, read_words
 from glassformer.tasks.task import Command, Defaults, Say, Task
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.text.words import encode_words
@@ -177,7 +170,7 @@ class TagObjective(labels.LabelObjective):
         data = self.dataset
         gold = [sentence.tags for sentence in data.held_out]
         logits = read_words(model, data.spelled)
-        word_logits, targets = known_words(logits, gold, data.labels)
+        word_logits, targets = scores.known_words(logits, gold, data.labels)
         if len(targets):
             model.temperature.fill_(fit_temperature(word_logits, targets))
         return evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
@@ -200,8 +193,9 @@ class TagObjective(labels.LabelObjective):
         limit = data.model_config.context_length
         words, gold = [s.words for s in sentences], [s.tags for s in sentences]
         logits = read_words(model, SpelledSentences.of(words, data.preprocessing, limit))
-        scores = evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
-        return examine_tagger(scores, compare_tags(model, sentences, logits), len(data.held_out))
+        tagging = evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
+        compared = scores.compare_tags(model, sentences, logits)
+        return scores.examine_tagger(tagging, compared, len(data.held_out))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         opening = " ".join(self.dataset.held_out[0].words[:SHOWN])
