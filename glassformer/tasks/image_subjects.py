@@ -1,4 +1,12 @@
-"""Models with an image, as `inspection` looks at them: classifiers, captioners and painters."""
+"""Models with an image, as `inspect` looks at them: classifiers, captioners and painters.
+
+    of_image      patches → one label
+    of_caption    patches → the words of a caption
+    of_painting   the colours of the pixels, each predicted from those before it
+
+The tokens of an image lie on a grid: a stream with a `Picture` says which places of the image its
+tokens are, so that pages draw maps over it. `watch` observes the attention of a classifier.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -36,10 +44,9 @@ from glassformer.preprocessing.images import (
     PalettePreprocessing,
 )
 from glassformer.tasks.alignment import shown_tokens
-from glassformer.tasks.subjects import Search, entry_of
+from glassformer.tasks.subjects import SPARE_STEPS, Search, entry_of
 
-# --- image attention ---
-# What a classifier of images attends to, observed while it reads one image.
+# --- what a classifier attends to, observed while it reads one image ---
 
 
 @torch.inference_mode()
@@ -50,25 +57,25 @@ def watch(model: ImageClassifier, pixels: Tensor) -> tuple[Tensor, list[LayerAtt
     taps = [attention.tap for attention, _ in layers]
     with listening([*taps, *([tap] if tap else [])]) as heard:
         logits = model(pixels.to(model.device))[0].float().cpu()
-    found = [
-        _layer(attention, grid, seen[0][0], model.num_extra)
-        for (attention, grid), seen in zip(layers, heard, strict=False)
+    observed = [
+        _layer(attention, grid, weights[0][0], model.num_extra)
+        for (attention, grid), weights in zip(layers, heard, strict=False)
     ]
-    number = found[-1].num_places
+    num_places = observed[-1].num_places
     if tap is not None:
         pooled: Floats = heard[-1][0][0].double().cpu().numpy()  # (N,)
     elif model.num_extra:
-        pooled = np.eye(1, number)[0]  # the class token
+        pooled = np.eye(1, num_places)[0]  # the class token
     else:
-        pooled = np.full(number, 1 / number)
-    return logits, found, pooled
+        pooled = np.full(num_places, 1 / num_places)
+    return logits, observed, pooled
 
 
 def _layer(
-    attention: MultiHeadAttention, grid: Grid, heard: Tensor, num_extra: int
+    attention: MultiHeadAttention, grid: Grid, weights: Tensor, num_extra: int
 ) -> LayerAttention:
-    """From the weights of a layer: (H, N, N), or (W·H, T, T) of windows."""
-    heads = heard.double().cpu().numpy()
+    """The attention of a layer, from its weights (H, N, N), or (W·H, T, T) of windows."""
+    heads = weights.double().cpu().numpy()
     if isinstance(attention, WindowAttention):
         places = attention.places(grid).numpy()  # (W, T)
         heads = heads.reshape(len(places), attention.num_heads, *heads.shape[1:])
@@ -77,10 +84,10 @@ def _layer(
 
 
 def chosen_map(maps: Sequence[Floats], layer: int | None, head: int | None) -> Floats:
-    """(rows, columns): of one layer and head; without `layer` or `head`, the mean of all. Layers
-    with a coarser grid are spread over the finest."""
+    """The map of one layer and head, (rows, columns); without `layer` or `head`, the mean of all.
+    Layers with a coarser grid are spread over the finest."""
     layers = select("layer", None if layer is None else [layer], len(maps))
-    maps = [maps[number] for number in layers]
+    maps = [maps[index] for index in layers]
     heads = None if head is None else select("head", [head], min(map(len, maps)))
     grid: Grid = (maps[0].shape[1], maps[0].shape[2])  # the first is the finest
     means = [refine(values[heads or slice(None)].mean(axis=0), grid) for values in maps]
@@ -88,12 +95,11 @@ def chosen_map(maps: Sequence[Floats], layer: int | None, head: int | None) -> F
     return mean
 
 
-# --- image subjects ---
+# --- a subject for each kind of task ---
 
 LARGEST_PICTURE = 640  # pixels of the longer side of an image on which attention is drawn
 CLASS_TOKEN, START_TOKEN = "class token", "start"
 CAPTION_CUT_OFF = "the caption reached the maximum length and was cut off"
-SPARE_STEPS = 4  # by which a caption that is searched may exceed the one that is shown
 
 
 def of_image(
@@ -108,7 +114,7 @@ def of_image(
     positions = _module(model, "encoder.positions")
     name = preprocessing.shown(image)
     picture = _picture(model, name, original, small, grid, positions, stack, model.num_extra)
-    in_windows = [(each, own) for each, own in layers if isinstance(each, WindowAttention)]
+    windows = [(layer, own) for layer, own in layers if isinstance(layer, WindowAttention)]
     read_out = getattr(model, "read_out", None)
     return Subject(
         model=name_of(model),
@@ -120,10 +126,10 @@ def of_image(
                 picture.names(CLASS_TOKEN),
                 [],
                 stack,
-                blocks=[each for each in model.modules() if isinstance(each, Block)],
+                blocks=[part for part in model.modules() if isinstance(part, Block)],
                 is_rotary=is_rotary(model),
                 picture=picture,
-                windows=() if stack is not None else in_windows,
+                windows=() if stack is not None else windows,
             ),
         ),
         run=lambda: model(pixels) / model.temperature,  # (1, C)
@@ -224,7 +230,7 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
     picture = _picture(model, name, original, painted, grid, model.positions, stack, 1, "pixel")
     row = torch.tensor([ids], device=model.device)
 
-    def colour(id: int) -> str:
+    def named(id: int) -> str:
         if id == preprocessing.start:
             return START_TOKEN
         shade: list[int] = preprocessing.shades[id].tolist()
@@ -250,9 +256,9 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
         ),
         run=lambda: model(row)[0],
         run_rows=lambda: model(row),
-        name_of=colour,
+        name_of=named,
         predicts="next",
-        actual=[int(each) for each in colours],
+        actual=[int(colour) for colour in colours],
         embedding=model.token_vectors,
         entry=entry_of(model),
         read_out=model.read_out,
@@ -294,12 +300,12 @@ def _picture(
         unit=unit,
         positions=added,
         has_learned_positions=isinstance(positions, LearnedPositions),
-        reads_around=any(isinstance(each, ConvolutionalEmbedding) for each in model.modules()),
+        reads_around=any(isinstance(part, ConvolutionalEmbedding) for part in model.modules()),
     )
 
 
 def _size(model: nn.Module) -> int:
-    return sum(each.numel() for each in model.parameters())
+    return sum(weight.numel() for weight in model.parameters())
 
 
 def _module(model: nn.Module, name: str) -> nn.Module | None:
@@ -307,6 +313,6 @@ def _module(model: nn.Module, name: str) -> nn.Module | None:
 
 
 def _middle(grid: tuple[int, int]) -> int:
-    """The number of the place in the middle of an image."""
+    """The index of the place in the middle of an image."""
     rows, columns = grid
     return (rows // 2) * columns + columns // 2

@@ -1,4 +1,11 @@
-"""Looking inside models that read text: the views that all of them share."""
+"""Looking inside models: the views that predictors of texts, translations and images share.
+
+    input → Predictor._subject → Subject → Inspection → one view, drawn by `inspect/views.py`
+
+`InspectsText` has a method for each view of a text, `InspectsImages` the page of an image.
+`LooksBack` shows an input through the training of its model; `contexts_of` compares the vectors of
+one word in several sentences.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,18 +19,11 @@ from glassformer.checkpoint.missing_folder import is_run
 from glassformer.checkpoint.model_folder import load_snapshot, snapshots_of
 from glassformer.checkpoint.training_state import METRICS, curves_of, read_metrics, read_samples
 from glassformer.errors import UsageError
+from glassformer.inspect import text_views
 from glassformer.inspect.attribution import attributions
 from glassformer.inspect.capture import stacks_of
 from glassformer.inspect.inspection import Inspection, Stream, Subject
 from glassformer.inspect.over_time import OverTime, Record
-from glassformer.inspect.text_views import (
-    AblationView,
-    AttributionView,
-    ContextsView,
-    HeadsView,
-    LensView,
-    PredictionView,
-)
 from glassformer.inspect.words import Contexts, Use, vectors_of
 from glassformer.machine.facts import check_wanted
 from glassformer.models.ensemble import caveat
@@ -35,11 +35,11 @@ from glassformer.tasks.task import Predictor, View
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import an, shortened
 
-# --- over time ---
-# Looking back: what a model made of an input at earlier steps of its training.
+# --- looking back: what a model made of an input at earlier steps of its training ---
 #
-# The run of a model keeps snapshots of its weights (`checkpoint/model_folder.py`). Each is loaded
-# in turn, and looked at like the model itself.
+# The run of a model keeps snapshots of its weights (`checkpoint/model_folder.py`), because only two
+# of its checkpoints are kept and these are several times as large. Each snapshot is loaded in turn,
+# and looked at like the model itself.
 
 _NO_RUN = "no training is recorded here: the model is not in a run folder"
 _NO_SNAPSHOTS = (
@@ -66,10 +66,10 @@ class LooksBack(Predictor):
         >>> [moment.predictions[-1].options[0] for moment in history.moments]
         [...]
         """
-        layers, heads = (None if number is None else [number] for number in (layer, head))
+        layers, heads = (None if index is None else [index] for index in (layer, head))
         subject = self._subject(text, **options)
         why = self._no_history(subject)
-        history = None if why else self._looked_back(subject, layers, heads)
+        history = None if why else self._look_back(subject, layers, heads)
         if history is None or not history.moments:
             raise UsageError(f"{self.folder or subject.model}: {why or _NO_SNAPSHOTS}.")
         return history
@@ -80,7 +80,7 @@ class LooksBack(Predictor):
             return subject
         if why := self._no_history(subject):
             return replace(subject, no_history=why)
-        return replace(subject, history=partial(self._looked_back, subject))
+        return replace(subject, history=partial(self._look_back, subject))
 
     def _no_history(self, subject: Subject) -> str:
         """Why it is not possible to look back, if it is not; no weights are read."""
@@ -93,13 +93,13 @@ class LooksBack(Predictor):
             return _NO_SNAPSHOTS
         return ""
 
-    def _looked_back(
+    def _look_back(
         self,
         subject: Subject,
         layers: Sequence[int] | None = None,
         heads: Sequence[int] | None = None,
     ) -> OverTime:
-        """Without moments, if the run has curves but no snapshots."""
+        """The history of a subject; without moments if the run has curves but no snapshots."""
         folder, again = self.folder, subject.again
         if folder is None or again is None:
             raise TypeError("only a model in a run folder has a history")
@@ -117,103 +117,7 @@ class LooksBack(Predictor):
         return OverTime(subject, inspections(), record)
 
 
-# --- contexts ---
-# The word that several sentences share, and its vectors in each of them.
-
-Words = dict[str, list[tuple[int, ...]]]
-"""The words of a sentence, in lower case, each with the positions of its tokens wherever it
-stands."""
-
-
-def contexts_of(seen: Sequence[Inspection], tokenizer: Tokenizer, word: str | None) -> Contexts:
-    """A word in several sentences (default: the longest that all of them share), as the first
-    stack of the model reads it."""
-    words = [words_of(tokenizer, each.subject.streams[0].ids) for each in seen]
-    texts = [each.subject.text for each in seen]
-    notes = tuple(dict.fromkeys(note for each in seen for note in each.notes))
-    if word is None:
-        word, more = _shared(words, texts)
-        notes += more
-    else:
-        _check(word, words, texts)
-    uses = [
-        Use(number, positions)
-        for number, found in enumerate(words)
-        for positions in found[word.casefold()]
-    ]
-    if len(uses) < 2:
-        raise UsageError(
-            f'"{word}" stands in one place only. Pass another sentence with --compare.'
-        )
-    streams = [each.subject.streams[0] for each in seen]
-    parts = [
-        vectors_of(each.capture(stream).hidden, [use for use in uses if use.sentence == number])
-        for number, (each, stream) in enumerate(zip(seen, streams, strict=True))
-    ]
-    return Contexts(
-        model=seen[0].subject.model,
-        word=word,
-        sentences=texts,
-        tokens=[_without_special(tokenizer, stream) for stream in streams],
-        uses=uses,
-        separator="" if tokenizer.keeps_spacing else " ",
-        hidden=np.concatenate(parts, axis=1),  # (N + 1, U, D)
-        notes=notes,
-    )
-
-
-def _without_special(tokenizer: Tokenizer, stream: Stream) -> list[str]:
-    """Its tokens, with nothing in place of those that are no text."""
-    special = set(tokenizer.special_tokens.values())
-    pairs = zip(stream.tokens, stream.ids, strict=True)
-    return ["" if id in special else token for token, id in pairs]
-
-
-def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:
-    """Without special tokens, unknown words and punctuation."""
-    special = {*tokenizer.special_tokens.values(), tokenizer.unknown}
-    groups: list[list[int]] = []
-    for place, begins in enumerate(word_starts(tokenizer, ids)):
-        if begins or not groups:
-            groups.append([])
-        groups[-1].append(place)
-    found: Words = {}
-    for group in groups:
-        tokens = {place: tokenizer.token(ids[place]).removeprefix("##") for place in group}
-        places = [at for at, each in tokens.items() if ids[at] not in special and each.strip()]
-        name = "".join(tokens[place] for place in places).strip().casefold()
-        if any(map(str.isalnum, name)):
-            found.setdefault(name, []).append(tuple(places))
-    return found
-
-
-def _shared(words: Sequence[Words], texts: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The longest of the words that all sentences have, and a note if there are others."""
-    shared = [name for name in words[0] if all(name in each for each in words[1:])]
-    if len(words) == 1:
-        raise UsageError("a word is compared in several sentences. Pass another with --compare.")
-    if not shared:
-        raise UsageError(
-            f"no word stands in each of the {len(words)} sentences: the first one has "
-            f"{', '.join(words[0]) or 'no words'}. Use sentences that share a word."
-        )
-    word = max(shared, key=len)
-    if len(shared) == 1:
-        return word, ()
-    others = ", ".join(f'"{each}"' for each in shared if each != word)
-    return word, (f'"{word}" is compared; the sentences also share {others} (choose with --word)',)
-
-
-def _check(word: str, words: Sequence[Words], texts: Sequence[str]) -> None:
-    for text, found in zip(texts, words, strict=True):
-        if word.casefold() not in found:
-            raise UsageError(
-                f'"{word}" is not a word of "{shortened(text, 60)}" as the model reads it: '
-                f"{', '.join(found) or 'no words'}."
-            )
-
-
-# --- inspecting ---
+# --- texts ---
 
 
 def has_layers(model: Any) -> bool:
@@ -227,7 +131,7 @@ def predicts(model: Any) -> bool:
 
 def reads_only_vectors(model: Any) -> bool:
     """Whether all it knows of a text comes from the vectors of its tokens: a bag reads words."""
-    has_vectors = any(isinstance(each, Embedding) for each in model.modules())
+    has_vectors = any(isinstance(part, Embedding) for part in model.modules())
     return predicts(model) and has_vectors and not caveat(model)
 
 
@@ -288,19 +192,21 @@ class InspectsText(LooksBack):
         self, seen: Inspection, compare: str | Sequence[str], word: str | None
     ) -> Contexts:
         texts = [compare] if isinstance(compare, str) else compare
-        others = [Inspection(self._subject(each)) for each in texts]
+        others = [Inspection(self._subject(text)) for text in texts]
         return contexts_of([seen, *others], self.preprocessing.tokenizers["tokenizer"], word)
 
-    def heads(self, text: str, layer: int | None = None, head: int | None = None) -> HeadsView:
+    def heads(
+        self, text: str, layer: int | None = None, head: int | None = None
+    ) -> text_views.HeadsView:
         """What each head attends to; one layer or one head of each layer, if that is given.
 
         >>> model.heads("the quick brown", layer=0).as_json()["attention"]
         [...]
         """
-        layers, heads = (None if number is None else [number] for number in (layer, head))
-        return HeadsView(self.inspect(text, layers, heads))
+        layers, heads = (None if index is None else [index] for index in (layer, head))
+        return text_views.HeadsView(self.inspect(text, layers, heads))
 
-    def ablation(self, text: str) -> AblationView:
+    def ablation(self, text: str) -> text_views.AblationView:
         """How the last prediction, or that of the first mask, changes without each head. Without
         an output layer: how far the vector of the text turns.
 
@@ -308,50 +214,50 @@ class InspectsText(LooksBack):
         array(...)
         """
         seen = self.inspect(text)
-        return AblationView(seen, seen.effects())
+        return text_views.AblationView(seen, seen.effects())
 
-    def prediction(self, text: str) -> PredictionView:
+    def prediction(self, text: str) -> text_views.PredictionView:
         """What the model predicts at each position, and how likely what is there was.
 
         >>> print(model.prediction("the quick brown").text())
         """
-        return PredictionView(self.inspect(text))
+        return text_views.PredictionView(self.inspect(text))
 
-    def attribution(self, text: str) -> AttributionView:
+    def attribution(self, text: str) -> text_views.AttributionView:
         """Which tokens the last prediction, or that of the first mask, rests on: mean attention,
         rollout, attention × gradient, integrated gradients, and the effect of leaving each out.
 
-        >>> found = model.attribution("the quick brown").attribution
-        >>> found.integrated_gradients.sum(), found.logprob - found.baseline_logprob
+        >>> effects = model.attribution("the quick brown").attribution
+        >>> effects.integrated_gradients.sum(), effects.logprob - effects.baseline_logprob
         (...)
-        >>> abs(found.error) < 0.1
+        >>> abs(effects.error) < 0.1
         True
         """
         seen = self.inspect(text)
-        return AttributionView(seen, *attributions(seen))
+        return text_views.AttributionView(seen, *attributions(seen))
 
     def contexts(
         self, text: str, compare: str | Sequence[str] = (), word: str | None = None
-    ) -> ContextsView:
+    ) -> text_views.ContextsView:
         """The vectors of a word in a text and in the sentences to compare it with, layer by layer
         (default: the longest word that all of them share).
 
-        >>> found = model.contexts("the quick brown", compare=["over the lazy dog"], word="the")
-        >>> len(found.contexts.uses)
+        >>> view = model.contexts("the quick brown", compare=["over the lazy dog"], word="the")
+        >>> len(view.contexts.uses)
         2
-        >>> found.contexts.cosine[-1]
+        >>> view.contexts.cosine[-1]
         array(...)
         """
         seen = self.inspect(text)
         seen.contexts = self._contexts(seen, compare, word)
-        return ContextsView(seen)
+        return text_views.ContextsView(seen)
 
-    def lens(self, text: str) -> LensView:
+    def lens(self, text: str) -> text_views.LensView:
         """What the model would predict if it stopped after each layer.
 
         >>> print(model.lens("the quick brown").text())
         """
-        return LensView(self.inspect(text))
+        return text_views.LensView(self.inspect(text))
 
 
 class InspectsTranslations(InspectsText):
@@ -378,8 +284,7 @@ class InspectsTranslations(InspectsText):
         return super().inspect_over_time(text, layer, head, target=target, **options)
 
 
-# --- inspecting images ---
-# Looking inside models that read images: the page that all of them share.
+# --- images ---
 
 IMAGE_VIEWS: dict[str, View] = {
     "story": View("inspect", "all of it on one page", reads_file=True),
@@ -410,3 +315,99 @@ class InspectsImages(Predictor):
         True
         """
         return Inspection(self._subject(image), layers, heads)
+
+
+# --- the word that several sentences share, and its vectors in each of them ---
+
+Words = dict[str, list[tuple[int, ...]]]
+"""The words of a sentence, in lower case, each with the positions of its tokens wherever it
+stands."""
+
+
+def contexts_of(seen: Sequence[Inspection], tokenizer: Tokenizer, word: str | None) -> Contexts:
+    """A word in several sentences (default: the longest that all of them share), as the first
+    stack of the model reads it."""
+    streams = [inspection.subject.streams[0] for inspection in seen]
+    words = [words_of(tokenizer, stream.ids) for stream in streams]
+    texts = [inspection.subject.text for inspection in seen]
+    notes = tuple(dict.fromkeys(note for inspection in seen for note in inspection.notes))
+    if word is None:
+        word, more = _shared(words)
+        notes += more
+    else:
+        _check(word, words, texts)
+    uses = [
+        Use(sentence, positions)
+        for sentence, words_of_it in enumerate(words)
+        for positions in words_of_it[word.casefold()]
+    ]
+    if len(uses) < 2:
+        raise UsageError(
+            f'"{word}" stands in one place only. Pass another sentence with --compare.'
+        )
+    parts = [
+        vectors_of(inspection.capture(stream).hidden, [u for u in uses if u.sentence == sentence])
+        for sentence, (inspection, stream) in enumerate(zip(seen, streams, strict=True))
+    ]
+    return Contexts(
+        model=seen[0].subject.model,
+        word=word,
+        sentences=texts,
+        tokens=[_without_special(tokenizer, stream) for stream in streams],
+        uses=uses,
+        separator="" if tokenizer.keeps_spacing else " ",
+        hidden=np.concatenate(parts, axis=1),  # (N + 1, U, D)
+        notes=notes,
+    )
+
+
+def _without_special(tokenizer: Tokenizer, stream: Stream) -> list[str]:
+    """The tokens of a stream, with nothing in place of those that are no text."""
+    special = set(tokenizer.special_tokens.values())
+    pairs = zip(stream.tokens, stream.ids, strict=True)
+    return ["" if id in special else token for token, id in pairs]
+
+
+def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:
+    """The words of a sentence, without special tokens, unknown words and punctuation."""
+    special = {*tokenizer.special_tokens.values(), tokenizer.unknown}
+    groups: list[list[int]] = []
+    for position, begins in enumerate(word_starts(tokenizer, ids)):
+        if begins or not groups:
+            groups.append([])
+        groups[-1].append(position)
+    words: Words = {}
+    for group in groups:
+        tokens = {at: tokenizer.token(ids[at]).removeprefix("##") for at in group}
+        positions = [at for at in group if ids[at] not in special and tokens[at].strip()]
+        name = "".join(tokens[at] for at in positions).strip().casefold()
+        if any(map(str.isalnum, name)):
+            words.setdefault(name, []).append(tuple(positions))
+    return words
+
+
+def _shared(words: Sequence[Words]) -> tuple[str, tuple[str, ...]]:
+    """The longest of the words that all sentences have, and a note if there are others."""
+    shared = [name for name in words[0] if all(name in others for others in words[1:])]
+    if len(words) == 1:
+        raise UsageError("a word is compared in several sentences. Pass another with --compare.")
+    if not shared:
+        raise UsageError(
+            f"no word stands in each of the {len(words)} sentences: the first one has "
+            f"{', '.join(words[0]) or 'no words'}. Use sentences that share a word."
+        )
+    word = max(shared, key=len)
+    if len(shared) == 1:
+        return word, ()
+    others = ", ".join(f'"{other}"' for other in shared if other != word)
+    return word, (f'"{word}" is compared; the sentences also share {others} (choose with --word)',)
+
+
+def _check(word: str, words: Sequence[Words], texts: Sequence[str]) -> None:
+    """Raise unless all sentences have the word."""
+    for text, words_of_it in zip(texts, words, strict=True):
+        if word.casefold() not in words_of_it:
+            raise UsageError(
+                f'"{word}" is not a word of "{shortened(text, 60)}" as the model reads it: '
+                f"{', '.join(words_of_it) or 'no words'}."
+            )

@@ -1,4 +1,16 @@
-"""Models with an input, as `inspection` looks at them: what differs between tasks."""
+"""Models with a text, as `inspect` looks at them: what differs between tasks.
+
+    of_language      each position predicts the next token
+    of_masked        each position predicts its own token
+    of_vector        all positions give one vector
+    of_labels        a label for the whole text, or for each token
+    of_translation   a sentence, and the translation that is written about it
+
+A `Subject` says what to run, and which sequences are read or written. Tokens, attention, lens,
+ablation and predictions are then computed by the same code for all models
+(`inspect/inspection.py`). `Search` is how a text is continued. `image_subjects.py` has the same for
+images.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -30,8 +42,7 @@ from glassformer.preprocessing.text import (
 )
 from glassformer.text.tokenizers import Frame, Tokenizer
 
-# --- search tree ---
-# What beam search considered: every candidate with its parent, and the way to the winner.
+# --- the search tree: every candidate with its parent, and the path to the winner ---
 
 BEAMS, STEPS = 4, 10  # of a tree that fits on a page
 
@@ -58,7 +69,7 @@ class Search:
         return {
             "num_beams": BEAMS,
             "nodes": nodes,
-            "winner": _way(trace, best, self.ends),
+            "winner": _path(trace, best, self.ends),
             "best": [name_of(id) for id in best.ids],
             "greedy": [name_of(id) for id in greedy.ids],
             "score": best.score,
@@ -87,24 +98,24 @@ class Search:
         return best
 
 
-def _way(trace: Trace, best: Hypothesis, ends: Sequence[int]) -> list[int]:
+def _path(trace: Trace, best: Hypothesis, ends: Sequence[int]) -> list[int]:
     """The nodes that spell a sequence, from the first token on; of several ends, the likeliest."""
     steps: list[Sequence[int]] = [*([id] for id in best.ids)]
     if best.is_complete:
         steps.append(ends)
-    way: list[int] = []
+    path: list[int] = []
     for ids in steps:
-        parent = way[-1] if way else None
-        next_ones = [n for n in trace.nodes if n.parent == parent and n.token in ids]
-        if not next_ones:
+        parent = path[-1] if path else None
+        children = [n for n in trace.nodes if n.parent == parent and n.token in ids]
+        if not children:
             break
-        way.append(max(next_ones, key=lambda node: node.logprob).node)
-    return way
+        path.append(max(children, key=lambda node: node.logprob).node)
+    return path
 
 
-# --- subjects ---
+# --- a subject for each kind of task ---
 
-SPARE_STEPS = 4  # by which a translation that is searched may exceed the one that is shown
+SPARE_STEPS = 4  # by which a text that is searched may exceed the one that is shown
 WRITTEN_STEPS = 40  # tokens by which a text is continued
 CUT_OFF = "the translation reached the maximum length and was cut off"
 
@@ -250,7 +261,7 @@ def of_translation(
     """A sentence and its translation, each as tokens; each position of the translation predicts
     the next token."""
     tokenizer = preprocessing.target
-    rows = [torch.tensor([each], device=model.device) for each in (source_ids, ids[:-1])]
+    rows = [torch.tensor([row], device=model.device) for row in (source_ids, ids[:-1])]
     stacks = stacks_of(model)
     source = _stream(
         model,
@@ -314,8 +325,8 @@ def _of_text(
     num_vectors: int | None = None,
     **more: Any,
 ) -> Subject:
-    """A text that a model reads in one stream; `body` is the place of the embedding in the model.
-    More values are those of the subject, also in place of the usual ones."""
+    """A text that a model reads in one stream; `body` is the prefix of the embedding's name in the
+    model. More values are those of the subject, also in place of the usual ones."""
     tokenizer = preprocessing.tokenizer
     row = torch.tensor([ids], device=model.device)
     modules = dict(model.named_modules())
@@ -360,6 +371,7 @@ def _num_left_out(whole: Sequence[int], frame: Frame) -> int:
 
 
 def not_empty(text: str) -> str:
+    """The text itself; raise if there is nothing to read."""
     if not isinstance(text, str):
         raise UsageError(f"one text is read at a time, but got {type(text).__name__}.")
     if not text.strip():
@@ -368,7 +380,7 @@ def not_empty(text: str) -> str:
 
 
 def _last(ids: Sequence[int], frame: Frame) -> int:
-    """The place of the last token of the text, before the ids that frame it."""
+    """The position of the last token of the text, before the ids that frame it."""
     return max(0, len(ids) - len(frame.after) - 1)
 
 
@@ -405,5 +417,6 @@ def _read_out(
 
 @torch.inference_mode()
 def _contributions(model: Labeller, ids: Tensor) -> Array | None:
-    found = model.contributions(ids)
-    return None if found is None else (found / model.temperature).float().cpu().numpy()
+    """How much each token adds to each logit, if the logits are a sum over tokens: (T, C)."""
+    logits = model.contributions(ids)
+    return None if logits is None else (logits / model.temperature).float().cpu().numpy()

@@ -93,7 +93,7 @@ class LabelPredictor(Predictor):
 
         >>> model.classify("a good film").label
         'good'
-        >>> [each.label for each in model.classify(["a good film", "a bad film"])]
+        >>> [prediction.label for prediction in model.classify(["a good film", "a bad film"])]
         ['good', 'bad']
         >>> model.classify("a good film").scores
         {'good': 0..., 'bad': 0...}
@@ -106,7 +106,7 @@ class LabelPredictor(Predictor):
         """Classify every input, in order; a text without words gets no label. Inputs of similar
         length are read together.
 
-        >>> [each.label for each in model.classify_batch(["a good film", ""])]
+        >>> [prediction.label for prediction in model.classify_batch(["a good film", ""])]
         ['good', '']
         """
         shown = [self.preprocessing.shown(content) for content in contents]

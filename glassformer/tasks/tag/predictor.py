@@ -1,4 +1,4 @@
-"""Tagging: a sentence in, a tag for every word out."""
+"""Tagging: a sentence in, a tag for every word out, and the entities that the tags mark."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -81,7 +81,7 @@ class TagPredictor(InspectsText):
         ('B-NAME', 'O', 'B-NAME')
         >>> model.tag("Ada meets Grace").entities[0]
         {'type': 'NAME', 'text': 'Ada', 'words': [0, 0]}
-        >>> [len(each.words) for each in model.tag(["Ada", ["Carl", "works"]])]
+        >>> [len(tagged.words) for tagged in model.tag(["Ada", ["Carl", "works"]])]
         [1, 2]
         """
         if isinstance(sentence, str):
@@ -91,7 +91,7 @@ class TagPredictor(InspectsText):
     def tag_batch(self, sentences: Sequence[str | Sequence[str]]) -> list[Tagged]:
         """Tag every sentence, in order; a long one is read in pieces.
 
-        >>> [each.tags for each in model.tag_batch([["Ada"], ["the"]])]
+        >>> [tagged.tags for tagged in model.tag_batch([["Ada"], ["the"]])]
         [('B-NAME',), ('O',)]
         """
         words = [split_words(s) if isinstance(s, str) else list(s) for s in sentences]
