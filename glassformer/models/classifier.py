@@ -1,7 +1,10 @@
 """Classifiers and taggers with a Transformer body, an encoder or a GPT, that may be pre-trained.
 
-logits = head(dropout(pool(body(ids))))       (B, C) classifier
-logits = head(dropout(body(ids)))             (B, T, C) tagger
+    logits = head(dropout(pool(body(ids))))       (B, C) classifier
+    logits = head(dropout(body(ids)))             (B, T, C) tagger
+
+A config holds the shape of the body and the labels. So a classifier is no wrapper with a path to
+another model: its folder is complete.
 """
 
 from collections.abc import Sequence

@@ -124,7 +124,8 @@ class ImageClassifier(Labeller):
     @property
     @abstractmethod
     def layers(self) -> list[tuple[MultiHeadAttention, Grid]]:
-        """Its attention, from the first layer to the last, and the grid on which each works."""
+        """Its attention, from the first layer to the last, and the grid on which each works. Views
+        are computed from this list alone."""
 
     @property
     def pooling_tap(self) -> Tap | None:

@@ -79,7 +79,8 @@ def has_onednn() -> bool:
 @cache
 def learns_by_onednn() -> bool:
     """Whether products with gradients are oneDNN's, too: only where torch's own leave half of the
-    processor idle, since they have less to copy."""
+    processor idle, since they have less to copy. That is a rule about processors, not a
+    measurement, so that a run gives the same bytes whenever it is repeated."""
     return has_onednn() and float32_kernel() == "onednn"
 
 

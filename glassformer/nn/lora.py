@@ -2,7 +2,8 @@
 
     y = W x + s · B A dropout(x)        s = alpha / rank, or alpha / √rank (rank-stabilised)
 
-W is frozen. A is initialised at random and B to zero, so that the model starts unchanged.
+W is frozen. A is initialised at random and B to zero, so that the model starts unchanged. Before it
+is saved, the update is added to W (`merge_lora`): the saved model is an ordinary one.
 """
 
 import math

@@ -298,14 +298,14 @@ def linear_baseline(
     labels, several, seed = predictor.model.labels, split.is_multi_label, recipe.training.seed
     if {*split.labels} != {*map(one_name, labels)}:
         raise GlassformerError("the training data has different labels than when the run started.")
-    test, known, *_ = predictor.read_labelled(**arguments)
-    inputs, asked = ([read(row.input) for row in part] for part in (split.training, known))
-    targets, true = predictor.targets(split.training).numpy(), predictor.targets(known)
+    test, scored, *_ = predictor.read_labelled(**arguments)
+    inputs, asked = ([read(row.input) for row in part] for part in (split.training, scored))
+    targets, true = predictor.targets(split.training).numpy(), predictor.targets(scored)
 
     def result() -> Classification:
         baseline = kind(inputs, targets, labels, several, seed)
         answers = scores.judge(baseline.logits(asked), true, labels, multi_label=several)
-        return answers.with_wrong(len(test) - len(known))
+        return answers.with_wrong(len(test) - len(scored))
 
     return Baseline(
         kind.name,

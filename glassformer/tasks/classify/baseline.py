@@ -8,7 +8,8 @@ pairs: a Transformer that does not beat it has learned little from its attention
 
     p(class | image) = softmax(W (pixels - mean) / deviation + b)
 
-A weight for each pixel knows nothing of shapes that move.
+A weight for each pixel knows nothing of shapes that move. scikit-learn is imported only when a
+baseline is trained.
 """
 
 import warnings

@@ -150,25 +150,25 @@ class LabelPredictor(Predictor):
         >>> model.evaluate("test.csv", label_column="sentiment").accuracy
         1.0
         """
-        examples, known, unknown, notes = self.read_labelled(
+        examples, scored, unknown, notes = self.read_labelled(
             paths, text_column, label_column, encoding
         )
-        num_wrong = len(examples) - len(known)
+        num_wrong = len(examples) - len(scored)
         if unknown:
             notes.append(
                 f"{num_wrong:,} of {counted(len(examples), 'example')} have labels that the "
                 "model does not know. They count as wrong in the accuracy and are excluded from "
                 f"the other scores: {listed_with_counts(unknown)}"
             )
-        logits, is_shortened = self._read(Inputs(known))
+        logits, is_shortened = self._read(Inputs(scored))
         if num_shortened := sum(is_shortened):
-            notes.append(self.shortened(num_shortened, len(known)))
-        answers = Answers.of(self.model, logits, self.targets(known))
+            notes.append(self.shortened(num_shortened, len(scored)))
+        answers = Answers.of(self.model, logits, self.targets(scored))
         scores = replace(answers.judge(), unknown_labels=dict(unknown), notes=tuple(notes))
         scores = scores.with_advice(self.can_weigh_labels)
         if errors is not None:
             wrong = answers.surest_errors()[:errors]
-            worst = tuple(self._mistake(known[row], answers, row, p) for row, p in wrong)
+            worst = tuple(self._mistake(scored[row], answers, row, p) for row, p in wrong)
             scores = replace(scores, errors=worst)
         return scores.with_wrong(num_wrong)
 
@@ -186,17 +186,17 @@ class LabelPredictor(Predictor):
             names, text_column, label_column, encoding
         )
         labels = spelled_as(self.model.labels).keys()
-        known = [example for example in examples if labels >= {*example.labels}]
+        scored = [example for example in examples if labels >= {*example.labels}]
         unknown = Counter(
             label for example in examples for label in example.labels if label not in labels
         )
-        if not known:
+        if not scored:
             raise GlassformerError(
                 f"{', '.join(names)} has only labels that the model does not know: "
                 f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
                 + (_OTHER_COLUMN if isinstance(self.preprocessing, TextPreprocessing) else "")
             )
-        return examples, known, unknown, notes
+        return examples, scored, unknown, notes
 
     @property
     def can_weigh_labels(self) -> bool:

@@ -3,6 +3,8 @@
     logits of held-out inputs → Answers → Classification
                               → fit_temperature, fit_weights
 
+Validation, `evaluate`, `compare` and the final test all come this way.
+
     macro F1   mean of F1 over the classes that occur, predicted or true: rare ones count as much.
                It comes first if classes are uneven: where 99 of 100 examples are of one class,
                always answering that class has an accuracy of 0.99
@@ -35,14 +37,8 @@ from glassformer.data.labels import joined
 from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
 from glassformer.generation.logits import refuse_nan
-from glassformer.inspect.chapters import (
-    ClassScore,
-    by_label,
-    macro_f1_interval,
-    shown,
-    table,
-    wilson,
-)
+from glassformer.inspect import chapters
+from glassformer.inspect.chapters import ClassScore, by_label, shown, table, wilson
 from glassformer.models.heads import Labeller
 from glassformer.tasks.evaluating import Mistake, Result, held_out
 from glassformer.wording import counted
@@ -106,7 +102,7 @@ class Classification(Result):
     @cached_property
     def macro_f1_interval(self) -> tuple[float, float] | None:
         """95% interval; None with several labels per example."""
-        return None if self.confusion is None else macro_f1_interval(self.confusion)
+        return None if self.confusion is None else chapters.macro_f1_interval(self.confusion)
 
     @property
     def interval(self) -> tuple[float, float] | None:  # type: ignore[override]
