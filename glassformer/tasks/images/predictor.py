@@ -13,9 +13,10 @@ from torch import Tensor
 
 from glassformer.data.images import Pixels
 from glassformer.generation.logits import refuse_nan
+from glassformer.inspect import Floats
 from glassformer.inspect.alignment import ImageAttention
 from glassformer.inspect.inspection import Subject
-from glassformer.inspect.places import Array, LayerAttention, attention_maps, rollout
+from glassformer.inspect.places import LayerAttention, attention_maps, rollout
 from glassformer.models import name_of
 from glassformer.models.sources import ImageClassifier
 from glassformer.preprocessing.images import ImageInput, ImagePreprocessing
@@ -128,7 +129,7 @@ class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
     def _subject(self, image: ImageInput) -> Subject:
         return of_image(self.model, self.preprocessing, image)
 
-    def _watched(self, image: ImageInput) -> tuple[Tensor, list[LayerAttention], Array, Pixels]:
+    def _watched(self, image: ImageInput) -> tuple[Tensor, list[LayerAttention], Floats, Pixels]:
         """What `watch` observed on an image, and its pixels."""
         pixels = self.preprocessing.original(image).pixels
         ready = self.preprocessing.pixels(np.stack(self.preprocessing.encode([pixels])))
@@ -139,10 +140,10 @@ class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
         view: str,
         image: ImageInput,
         pixels: Pixels,
-        weights: Array,
+        weights: Floats,
         logits: Tensor,
         layer_and_head: tuple[int | None, int | None] = (None, None),
-        heads: list[Array] | None = None,
+        heads: list[Floats] | None = None,
         notes: tuple[str, ...] = (),
     ) -> ImageAttention:
         scores = self.model.probabilities(logits.to(self.model.device)).cpu()
