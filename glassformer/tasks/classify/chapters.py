@@ -62,9 +62,10 @@ def examine_classifier(
     what, column = ("example", "text") if picture is None else ("image", "file")
     note = of_rows(len(inputs), num_held_out, what)
     shown = []
-    for text, *rows in zip(inputs, answers.true, answers.predicted, strict=True):
-        true, predicted = (", ".join(answers.named(row)) or "none" for row in rows)
-        shown.append(Answer(text, true, predicted, float(true == predicted)))
+    for text, *labels in zip(inputs, answers.true, answers.predicted, strict=True):
+        true, predicted = map(answers.named, labels)
+        expected, answered = (", ".join(names) or "none" for names in (true, predicted))
+        shown.append(Answer(text, expected, answered, float(true == predicted)))
     chapters = [
         *(confusion_chapter(scores.confusion, what, note) if scores.confusion else ()),
         *classes("Classes", scores.classes, note),
