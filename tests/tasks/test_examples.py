@@ -40,7 +40,7 @@ MODELS: dict[type[Predictor], tuple[str, str, int, dict[str, Any]]] = {
 # For the rest of the package, or described with the verbs.
 NOT_VERBS = {
     *("parse_settings", "check_defaults", "exceeding", "view"),
-    *("known", "shortened", "targets", "in_pieces", "settings"),
+    *("read_labelled", "shortened", "targets", "in_pieces", "settings"),
 }
 
 
