@@ -1,0 +1,40 @@
+"""Small language models that all inspections of texts share."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import glassformer
+from glassformer.checkpoint.model_folder import save_model
+from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.language.predictor import LanguagePredictor
+from glassformer.tasks.task import Predictor
+from glassformer.text.tokenizer_training import train_tokenizer
+
+
+@pytest.fixture(scope="session")
+def with_context() -> Callable[[int], LanguagePredictor]:
+    """Make a predictor of a, b, é, 漢, 字, space and line break that sees so many of them."""
+
+    def make(context_length: int) -> LanguagePredictor:
+        tokenizer = train_tokenizer("char", ["abba é\nbaab 漢字\n" * 3])
+        shape = {"context_length": context_length, "num_layers": 1, "d_model": 16, "num_heads": 2}
+        torch.manual_seed(0)
+        model = GPT(GPTConfig(vocab_size=tokenizer.vocab_size, **shape))  # type: ignore[arg-type]
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        return LanguagePredictor(model, TextPreprocessing(tokenizer=tokenizer, is_causal=True))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def chars(
+    with_context: Callable[[int], LanguagePredictor], tmp_path_factory: pytest.TempPathFactory
+) -> Predictor:
+    """The one with a context of 8, saved and loaded."""
+    folder, predictor = tmp_path_factory.mktemp("chars"), with_context(8)
+    save_model(folder, predictor.model, predictor.preprocessing)
+    return glassformer.load(folder)
