@@ -184,6 +184,7 @@ class MultiHeadAttention(nn.Module):
         rows, length = memory.key.size(0), x.size(1)
         beams = x.size(0) // rows
         query = self.query_norm(self._split(self.query(x)))  # (B·K, H, T, d)
+        # As further queries of one row: a source is never copied for its beams.
         query = query.unflatten(0, (rows, beams)).transpose(1, 2).flatten(2, 3)  # (B, H, K·T, d)
         heads = self._attend(query, memory.key, memory.value, AttentionRules(memory.mask))
         heads = heads.unflatten(2, (beams, length)).transpose(1, 2).flatten(0, 1)  # (B·K, H, T, d)

@@ -185,6 +185,8 @@ class Learner:
     def average(self, step: int) -> None:
         """Move the running mean towards the new weights, if there is one."""
         if self.averaged is not None:
+            # It does what averaging checkpoints does, for one more copy of the weights and with
+            # nothing to choose afterwards.
             # A mean over few steps at first: the weights of the very beginning are soon forgotten.
             decay = min(self.objective.config.ema, step / (step + 9))
             now = [parameter.detach() for parameter in self.model.parameters()]
