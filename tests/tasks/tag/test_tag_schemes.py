@@ -147,7 +147,7 @@ def seqeval_f1(gold: list[list[str]], predicted: list[list[str]], name: str) -> 
 def test_f1_is_that_of_seqeval_even_for_malformed_tags(name: str, kinds: list[str]) -> None:
     labels = ["O", *(f"{letter}{kind}" for letter in LETTERS[name] for kind in kinds)]
 
-    @settings(deadline=None, max_examples=150)
+    @settings(deadline=None, max_examples=75)
     @given(sentences(LETTERS[name], kinds))
     def check(pairs: list[tuple[list[str], list[str]]]) -> None:
         gold, predicted = ([*part] for part in zip(*pairs, strict=True))
