@@ -159,7 +159,7 @@ def test_a_wrong_export_is_noticed_and_not_kept(
         "their_tensors",
         lambda *each: {name: tensor + 0.1 for name, tensor in original(*each).items()},
     )
-    monkeypatch.setattr(export_hub, "logits_in_transformers", lambda *each: None)
+    monkeypatch.setattr(exporting, "logits_in_transformers", lambda *each: None)
     with pytest.raises(GlassformerError, match="differs from the original"):
         glassformer.export_model(folder, "hf", tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -15,7 +15,7 @@ from published import publish
 import glassformer
 from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.formats import export_gguf
+from glassformer.formats import exporting
 from glassformer.formats.gguf_file import GGUFFile, write_file
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.language.chat import prompt_ids
@@ -28,7 +28,7 @@ LLAMA3 = {"factor": 8.0, "original_length": 256}
 @pytest.fixture(autouse=True)
 def _without_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which takes seconds to start: it is asked in these tests, not in a process of its own."""
-    monkeypatch.setattr(export_gguf, "logits_in_transformers", lambda *each, **more: None)
+    monkeypatch.setattr(exporting, "logits_in_transformers", lambda *each, **more: None)
 
 
 def same_texts(one: Any, other: Any) -> bool:
@@ -147,7 +147,7 @@ def test_what_transformers_would_read_wrongly_is_not_given_to_it(
     def refuse(*each: Any, **more: Any) -> None:
         raise AssertionError("it was asked")
 
-    monkeypatch.setattr(export_gguf, "logits_in_transformers", refuse)
+    monkeypatch.setattr(exporting, "logits_in_transformers", refuse)
     path = a_gpt(tmp_path / "gpt", **MODERN | config)
     found = glassformer.export_model(path, "gguf", tmp_path / "out")
     (note,) = found.notes

@@ -19,7 +19,7 @@ from exported_models import MODERN, TEXT, a_model, tokenizer
 import glassformer
 from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError
-from glassformer.formats import export_gguf
+from glassformer.formats import export_gguf, exporting
 from glassformer.formats.gguf import RULES, read_tokenizer, tokenizer_metadata
 from glassformer.formats.gguf_file import GGUFFile, write_file
 from glassformer.preprocessing.text import TextPreprocessing
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def _without_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which takes seconds to start, and is asked in other tests."""
-    monkeypatch.setattr(export_gguf, "logits_in_transformers", lambda *each, **more: None)
+    monkeypatch.setattr(exporting, "logits_in_transformers", lambda *each, **more: None)
 
 
 def asked(file: Path, ids: list[int], texts: tuple[str, ...] = ()) -> Any:
