@@ -13,7 +13,7 @@ from glassformer.files import locked
 HOLDER = """
 import sys
 from pathlib import Path
-from glassformer.folder_lock import locked
+from glassformer.files import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

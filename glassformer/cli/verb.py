@@ -59,6 +59,8 @@ class Verb(TyperCommand):
         try:
             return super().parse_args(ctx, self._with_option_each(ctx, args))
         except typer.BadParameter as error:
+            if error.__cause__ is None:
+                raise  # a mistyped name: answered before anything heavy is imported
             from pydantic import ValidationError
 
             from glassformer.config import reason
