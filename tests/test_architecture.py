@@ -313,3 +313,32 @@ def test_no_function_is_too_long(trees: Trees) -> None:
 def test_no_module_is_a_drawer_for_everything() -> None:
     drawers = {"utils", "util", "helpers", "helper", "common", "misc", "base"}
     assert not [file for file in SOURCES if drawers & set(file.removesuffix(".py").split("/"))]
+
+
+# --- how much there is, and into how many pieces it is cut ---
+
+MOST_FILES, MOST_LINES_OF_ALL, MOST_IMPORTS, MOST_SINGLE_IMPORTERS = 260, 60_500, 0.07, 60
+
+
+def test_the_house_can_be_seen_as_a_whole(trees: Trees) -> None:
+    num_lines = sum(len(text.splitlines()) for text in SOURCES.values())
+    import_lines = sum(
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    )
+    assert len(SOURCES) <= MOST_FILES
+    assert num_lines <= MOST_LINES_OF_ALL
+    assert import_lines <= MOST_IMPORTS * num_lines
+
+
+def test_few_modules_exist_for_a_single_other_one(trees: Trees) -> None:
+    modules = {f"glassformer.{file.removesuffix('.py').replace('/', '.')}" for file in SOURCES}
+    importers: dict[str, set[str]] = {}
+    for file, tree in trees.items():
+        for name in imports(tree):
+            module = name if name in modules else name.rpartition(".")[0]
+            if module in modules:
+                importers.setdefault(module, set()).add(file)
+    assert sum(len(files) == 1 for files in importers.values()) <= MOST_SINGLE_IMPORTERS
