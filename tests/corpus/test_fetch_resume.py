@@ -24,12 +24,12 @@ URLS = [f"http://{host}.org/{n}" for n in range(12) for host in "abcd"]
 # The command line, as if all host names led to the server of this test.
 PROGRAM = """
 import sys
-from glassformer.corpus import fetch
+from glassformer.corpus import http
 port, folder = int(sys.argv[1]), sys.argv[2]
-class Here(fetch.Network):
+class Here(http.Network):
     def endpoints(self, host, port_, timeout):
         return [("127.0.0.1", port)]
-fetch.Network = Here
+http.Network = Here
 from glassformer.cli.main import main
 sys.argv = ["glassformer", "corpus", "fetch", "--links", f"{folder}/links.jsonl", "--out",
             f"{folder}/pages", "--delay", "0", "--contact", "me", "--json"]

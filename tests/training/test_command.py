@@ -88,10 +88,8 @@ def test_a_misspelt_key_is_an_error_on_resume_too(run: RunFolder) -> None:
 def test_how_often_to_save_may_change_on_resume(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from glassformer.training import run as story
-
     resumed: list[RunFolder] = []
-    monkeypatch.setattr(story, "resume", lambda run, stream, began: resumed.append(run))
+    monkeypatch.setattr(command, "resume", lambda run, stream, began: resumed.append(run))
     sets = "training.save_steps=7", "training.save_total_limit=9", "training.logging_steps=null"
     command.train(request(run.path, *sets, resume=True), io.StringIO())
     config = run.recipe().training
@@ -130,10 +128,10 @@ def test_a_run_that_is_there_is_not_overwritten(
 def test_a_run_is_named_after_its_model_and_its_data(
     data: str, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from glassformer.training import run as story
-
     begun: list[Path] = []
-    monkeypatch.setattr(story, "train", lambda recipe, run, stream, began: begun.append(run.path))
+    monkeypatch.setattr(
+        command, "train_from_recipe", lambda recipe, run, stream, began: begun.append(run.path)
+    )
     command.train(request(None, "model.name=gpt", f"data.paths={data}"), io.StringIO())
     assert begun == [Path(folder)]
 
