@@ -206,7 +206,6 @@ class Client:
         self, url: Url, endpoints: Sequence[Endpoint], deadline: "_Deadline"
     ) -> "_Connection":
         connection = _reached(endpoints, deadline)
-        address = endpoints[0][0]
         try:
             address = connection.getpeername()[0]
             if url.scheme == "https":
@@ -428,7 +427,6 @@ class BrotliBody:
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(rb"HTTP/\S+\s+(\d{3})")
 _CHUNK = re.compile(rb"\s*([0-9a-fA-F]{1,8})[^\r\n]{0,200}\r?\n")
-_WINDOW = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 class BodyError(Exception):
@@ -487,8 +485,8 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
         return body
     if encoding == "deflate":
         return _inflated(body, 15, most) if body[:1] == b"x" else _inflated(body, -15, most)
-    if encoding in _WINDOW:
-        return _inflated(body, _WINDOW[encoding], most)
+    if encoding in ("gzip", "x-gzip"):
+        return _inflated(body, 31, most)
     if encoding == "zstd" and body.startswith(_ZSTD):
         return _from_zstd(body, most)
     if encoding == "br" and (content := _from_brotli(body, most)) is not None:
@@ -501,9 +499,14 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def _inflated(body: bytes, window: int, most: int) -> bytes:
-    unpacker = zlib.decompressobj(window)
+    content = b""
     try:
-        return unpacker.decompress(body, most + 1)
+        while True:
+            unpacker = zlib.decompressobj(window)
+            content += unpacker.decompress(body, most + 1 - len(content))
+            body = unpacker.unused_data  # a gzip body may have several members
+            if len(content) > most or not body.startswith(_GZIP):
+                return content
     except zlib.error as error:
         if body.lstrip()[:1] == b"<":
             return body

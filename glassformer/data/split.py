@@ -46,7 +46,8 @@ _KEYS_AT_ONCE = 2**20  # that are looked up together
 
 def fraction_of(num_texts: int) -> float:
     """The fraction of labelled texts to hold out: a tenth, or more if that would be too few to
-    judge a model by. What a third of a few texts could have taught is little."""
+    judge a model by. With few texts, even a third of them
+    would have taught little."""
     return max(USUAL, min(LARGEST, ENOUGH / max(1, num_texts)))
 
 

@@ -110,9 +110,8 @@ class Guard:
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             raise Refusal(421, f"This server answers only at {self._address}.")
         origins = headers.getlist("origin")
-        if any(origin.lower() not in self._origins for origin in origins):
-            raise Refusal(403, "Requests from other sites are refused.")
-        if not _is_from_here(method, headers):
+        is_foreign = any(origin.lower() not in self._origins for origin in origins)
+        if is_foreign or not _is_from_here(method, headers):
             raise Refusal(403, "Requests from other sites are refused.")
 
 

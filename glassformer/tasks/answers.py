@@ -308,7 +308,7 @@ class AnswerResult(Result):
 
 
 @dataclass(frozen=True)
-class PoorAnswer:
+class ScoredAnswer:
     """A text, and how close it is to its references."""
 
     measure: ClassVar[str]
@@ -359,7 +359,7 @@ def write_and_compare(
 
 
 def examine_answers(
-    answers: Sequence[PoorAnswer],
+    answers: Sequence[ScoredAnswer],
     what: str,
     measure: str,
     note: str,
@@ -384,7 +384,7 @@ def examine_answers(
     return Examination(tuple(chapters), measure, tuple(compared))
 
 
-def _table(title: str, answers: Sequence[PoorAnswer], note: str) -> list[Chapter]:
+def _table(title: str, answers: Sequence[ScoredAnswer], note: str) -> list[Chapter]:
     if not answers:
         return []
     columns, rows = answers[0].columns, [answer.cells() for answer in answers]

@@ -171,7 +171,7 @@ def say_split(what: str, split: LabelledSplit[Any], say: Say) -> None:
 
 
 def say_uneven(recipe: Any, labels: Sequence[str], targets: Array, say: Say) -> None:
-    """Report if accuracy will say little about the labels to learn, of which each row has one."""
+    """Report that accuracy is misleading if the labels are uneven (one label for each row)."""
     counts = np.bincount(targets, minlength=len(labels)).tolist()
     if scores.is_uneven(counts):
         advice = f"; to make rare labels count more, pass {scores.WEIGH_CLASSES}"

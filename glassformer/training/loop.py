@@ -113,6 +113,14 @@ class Loop:
             self.progress.not_training(time.perf_counter() - trained)
             self._show(loss)
 
+    def load(self, state: dict[str, Any]) -> None:
+        """Continue from a saved state, perhaps on another machine."""
+        self.learner.load(state)
+        now = {"machine": self.standing.machine}
+        self.standing = Standing.model_validate(state["standing"] | now)
+        if self.step % self.config.plan_at(self.step).save_steps == 0:
+            self.standing.trace = []
+
     @property
     def config(self) -> DecidedTraining:
         return self.objective.config
@@ -133,12 +141,13 @@ class Loop:
         return self.stop.signal or self._signal
 
     def _is_told_to_stop(self) -> bool:
-        """A signal may come at any moment; several processes have agreed on one."""
+        """Alone, by the signal that this process received; otherwise by the one that `_agree`
+        shared, so that all stop after the same step."""
         return (self.stop.signal if processes.here() is None else self._signal) is not None
 
     def _agree(self, loss: float, seconds: float) -> float:
-        """The mean loss of all processes, which stop and plan together, whichever of them was
-        told to stop. The first one has the clock."""
+        """The mean loss of all processes. They also share a signal to stop, whichever of them has
+        received it, and the plan of the first one, which has the clock."""
         plan = None
         if self.limit is not None:
             self.limit.stepped(seconds)
@@ -198,17 +207,17 @@ class Loop:
         objective, model = self.objective, self.learner.gather()
         if not processes.is_first():
             return
-        kept = model_to_keep(objective.recipe, model)
-        card = model_card(objective, count_parameters(kept), result, self.step)
+        best = model_to_keep(objective.recipe, model)
+        card = model_card(objective, count_parameters(best), result, self.step)
         lora = lora_to_keep(objective.recipe, model)
-        save_model(self.run.path, kept, objective.dataset.preprocessing, card, lora)
+        save_model(self.run.path, best, objective.dataset.preprocessing, card, lora)
 
     def _log(self, scores: dict[str, float]) -> None:
         """A line of metrics.csv, with the mean loss since the line before."""
         losses = self.standing.losses
         learning = {
             "train_loss": sum(losses) / len(losses),
-            # That of the recipe: groups of parameters learn at multiples of it.
+            # The base rate: groups of parameters learn at multiples of it.
             "learning_rate": self.config.learning_rate * rate_of(self.config, self.step - 1),
         }
         self.standing.losses = []
@@ -216,9 +225,9 @@ class Loop:
         self.log.write(self.step, scores | learning, items_per_second=speed)
 
     def _keep_snapshot(self) -> None:
-        kept = self.learner.gather()
+        model = self.learner.gather()
         if processes.is_first():
-            save_snapshot(self.run.path, self.step, model_to_keep(self.objective.recipe, kept))
+            save_snapshot(self.run.path, self.step, model_to_keep(self.objective.recipe, model))
 
     def _save(self, is_due: bool) -> None:
         begin = time.perf_counter()
@@ -233,14 +242,6 @@ class Loop:
             self.run.prune(self.config)
         if self.limit is not None:
             self.limit.saved(time.perf_counter() - begin)
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Continue from a saved state, perhaps on another machine."""
-        self.learner.load(state)
-        now = {"machine": self.standing.machine}
-        self.standing = Standing.model_validate(state["standing"] | now)
-        if self.step % self.config.plan_at(self.step).save_steps == 0:
-            self.standing.trace = []
 
     def _show(self, loss: float) -> None:
         standing, measure = self.standing, self.objective.measure

@@ -1,9 +1,11 @@
 """A run, from a recipe to a model.
 
-    begin         read the data, choose what the recipe leaves open, and write it all down
-    train_on      train from the last saved state to the end, keeping the best model on the way
-    add_test      evaluate the best model once, on data that had no part in training it
-    write_report  write a page about the run
+    train      begin a run and finish it
+    begin      read the data, choose what the recipe leaves open, and write it all down
+    resume     train from the last saved state; then test the best model and write the report
+    train_on   here, in processes of its own (launch), or without gradient steps
+    fit        the gradient steps of one process
+    follow     what the other processes of torchrun do
 
 Reading the data needs no Lightning: a mistake in it is reported at once, not after seconds of
 importing.
@@ -214,7 +216,7 @@ def fit(
         run.path, loop.step, loop.standing, objective, loop.stopped_by, loop.has_given_up
     )
     del loop
-    gc.collect()  # DDP first: what it still held of the connection might never be let go
+    gc.collect()  # free DDP before disconnecting: it holds the process group
     processes.leave()
     return outcome
 

@@ -277,6 +277,11 @@ def test_chunks_and_compression_are_undone() -> None:
     assert body("Content-Encoding: gzip", packed) == b"hello"
 
 
+def test_a_body_of_several_gzip_members_is_read_to_its_end() -> None:
+    packed = gzip.compress(b"one ") + gzip.compress(b"two")
+    assert body("Content-Encoding: gzip", packed) == b"one two"
+
+
 def test_brotli_is_undone() -> None:
     brotli = pytest.importorskip("brotli")
     page = html(prose(1)).encode() * 3

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glassformer.inspect.chapters import mean_interval, trend
-from glassformer.tasks.translate.scores import PoorTranslation, examine_translations
+from glassformer.tasks.translate.scores import ScoredTranslation, examine_translations
 
 
 def test_shares_and_scores_up_to_a_hundred_have_the_same_intervals() -> None:
@@ -26,7 +26,7 @@ def test_a_mean_of_shares_stays_one() -> None:
 
 def test_chrf_by_length_is_from_0_to_100_and_counts_sentences() -> None:
     found = [
-        PoorTranslation(" ".join(["word"] * (n + 1)), ("a",), "b", 10.0 + n) for n in range(20)
+        ScoredTranslation(" ".join(["word"] * (n + 1)), ("a",), "b", 10.0 + n) for n in range(20)
     ]
     seen = examine_translations(found, len(found))
     (chapter,) = (each for each in seen.chapters if each.picture == "trend")

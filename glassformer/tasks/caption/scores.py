@@ -170,7 +170,7 @@ class CaptionResult(answers.AnswerResult):
 
 
 @dataclass(frozen=True)
-class PoorCaption(answers.PoorAnswer):
+class ScoredCaption(answers.ScoredAnswer):
     """A caption with its CIDEr-D. The source is what the image is called."""
 
     measure: ClassVar = "CIDEr-D"
@@ -308,16 +308,16 @@ class CaptionScorer:
         pairs = zip(map(self._words, texts), self._references, strict=True)
         return [words in references for words, references in pairs]
 
-    def compare(self, images: Sequence[ImageExample], texts: Sequence[str]) -> list[PoorCaption]:
+    def compare(self, images: Sequence[ImageExample], texts: Sequence[str]) -> list[ScoredCaption]:
         """The captions of all images with their scores."""
         rows = zip(images, texts, self.cider_d(texts), self.matches(texts), strict=True)
         return [
-            PoorCaption(image.source, image.captions, text, score, image, is_match)
+            ScoredCaption(image.source, image.captions, text, score, image, is_match)
             for image, text, score, is_match in rows
         ]
 
 
-def examine_captions(captions: Sequence[PoorCaption], num_held_out: int) -> Examination:
+def examine_captions(captions: Sequence[ScoredCaption], num_held_out: int) -> Examination:
     """The best and worst of these captions of held-out images."""
     note = of_rows(len(captions), num_held_out, "image") + " Greedy captions."
     return answers.examine_answers(captions, "caption", "mean CIDEr-D / 10", note)

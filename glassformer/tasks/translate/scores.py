@@ -78,7 +78,7 @@ class TranslationResult(answers.AnswerResult):
 
 
 @dataclass(frozen=True)
-class PoorTranslation(answers.PoorAnswer):
+class ScoredTranslation(answers.ScoredAnswer):
     """A translation with its sentence chrF."""
 
     measure: ClassVar = "chrF"
@@ -193,18 +193,20 @@ def unknown_characters(side: str, tokenizer: Tokenizer, texts: Sequence[str]) ->
         )
 
 
-def compare_sentences(pairs: Sequence[Pair], texts: Sequence[str]) -> list[PoorTranslation]:
+def compare_sentences(pairs: Sequence[Pair], texts: Sequence[str]) -> list[ScoredTranslation]:
     """The translations of all sources, each with its chrF by sacreBLEU."""
     from sacrebleu.metrics.chrf import CHRF
 
     chrf = CHRF()
     return [
-        PoorTranslation(source, (target,), text, chrf.sentence_score(text, [target]).score, place)
+        ScoredTranslation(source, (target,), text, chrf.sentence_score(text, [target]).score, place)
         for (source, target, place), text in zip(pairs, texts, strict=True)
     ]
 
 
-def examine_translations(translations: Sequence[PoorTranslation], num_held_out: int) -> Examination:
+def examine_translations(
+    translations: Sequence[ScoredTranslation], num_held_out: int
+) -> Examination:
     """The best and worst of these translations of held-out sentences, and their lengths."""
     note = of_rows(len(translations), num_held_out, "sentence") + " Greedy translations."
     lengths = [len(one.source.split()) for one in translations]
@@ -227,7 +229,7 @@ def examine_translations(translations: Sequence[PoorTranslation], num_held_out: 
     return answers.examine_answers(translations, "translation", measure, note, chapters)
 
 
-def _ratios(translations: Sequence[PoorTranslation], note: str) -> list[Chapter]:
+def _ratios(translations: Sequence[ScoredTranslation], note: str) -> list[Chapter]:
     """How many translations are shorter or longer than their reference, in characters."""
     pairs = [(one.text, *one.references) for one in translations]
     ratios = [len(text) / len(reference) for text, reference in pairs if reference]
@@ -244,7 +246,7 @@ def _ratios(translations: Sequence[PoorTranslation], note: str) -> list[Chapter]
 
 
 def alignment_chapter(
-    model: Translator, preprocessing: PairPreprocessing, translations: Sequence[PoorTranslation]
+    model: Translator, preprocessing: PairPreprocessing, translations: Sequence[ScoredTranslation]
 ) -> list[Chapter]:
     """Where the model looked in its best, its middling and its worst translation, if it attends."""
     ranked = sorted((one for one in translations if one.text), key=lambda one: -one.score)
