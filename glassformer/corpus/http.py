@@ -309,7 +309,7 @@ def _body(answer: http.client.HTTPResponse, encoding: str, largest: int, cut: bo
         received += len(block)
         try:
             body += decoder.decode(block, largest + 1 - len(body))
-        except DamagedBrotliError:
+        except DamagedBodyError:
             raise FetchError("broken", "the page cannot be decompressed") from None
         if max(len(body), received) > largest:
             if cut:
@@ -334,6 +334,10 @@ def _decoder(encoding: str) -> "_Plain | _Inflating | BrotliBody":
     return _Inflating(names[0] == "deflate")
 
 
+class DamagedBodyError(ValueError):
+    """Bytes that are not of the encoding they should be in, or are damaged."""
+
+
 class _Plain:
     is_whole = True
 
@@ -346,6 +350,7 @@ class _Inflating:
 
     def __init__(self, is_deflate: bool) -> None:
         self._is_deflate, self._is_first = is_deflate, True
+        self._beginning = b""  # of the next part, if a block ended within its first bytes
         self._part = zlib.decompressobj(zlib.MAX_WBITS + (0 if is_deflate else 16))
 
     @property
@@ -362,16 +367,19 @@ class _Inflating:
                     raise
                 self._part = zlib.decompressobj(-zlib.MAX_WBITS)
                 content = self._decompress(block, most)
-        except zlib.error:
-            raise FetchError("broken", "the page cannot be decompressed") from None
+        except zlib.error as error:
+            raise DamagedBodyError(str(error)) from None
         self._is_first = False
         return content
 
     def _decompress(self, block: bytes, most: int) -> bytes:
         content = b""
+        block, self._beginning = self._beginning + block, b""
         while block and len(content) < most:
             if self._part.eof:
                 if self._is_deflate or not block.startswith(_GZIP):
+                    if len(block) < len(_GZIP) and _GZIP.startswith(block):
+                        self._beginning = block
                     return content  # padding after the end
                 self._part = zlib.decompressobj(zlib.MAX_WBITS + 16)
             content += self._part.decompress(block, most - len(content))
@@ -381,10 +389,6 @@ class _Inflating:
 
 # Browsers ask for brotli, and crawlers that act like them store what they got. `brotli` is
 # optional: without it, such pages are counted under a rule of their own.
-
-
-class DamagedBrotliError(ValueError):
-    """Bytes that are not brotli, or are damaged."""
 
 
 def has_brotli() -> bool:
@@ -414,7 +418,7 @@ class BrotliBody:
                 content += self._unpacker.process(block, output_buffer_limit=most - len(content))
                 block = b""
         except self._error:
-            raise DamagedBrotliError from None
+            raise DamagedBodyError from None
         return content[:most]
 
 
@@ -483,10 +487,8 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
         return body
     if encoding in ("gzip", "x-gzip") and not body.startswith(_GZIP):
         return body
-    if encoding == "deflate":
-        return _inflated(body, 15, most) if body[:1] == b"x" else _inflated(body, -15, most)
-    if encoding in ("gzip", "x-gzip"):
-        return _inflated(body, 31, most)
+    if encoding in ("gzip", "x-gzip", "deflate"):
+        return _inflated(body, encoding == "deflate", most)
     if encoding == "zstd" and body.startswith(_ZSTD):
         return _from_zstd(body, most)
     if encoding == "br" and (content := _from_brotli(body, most)) is not None:
@@ -498,16 +500,15 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
     raise BodyError("compression", f"Content-Encoding {encoding[:40]}")
 
 
-def _inflated(body: bytes, window: int, most: int) -> bytes:
-    content = b""
+def _inflated(body: bytes, is_deflate: bool, most: int) -> bytes:
+    decoder, content = _Inflating(is_deflate), b""
     try:
-        while True:
-            unpacker = zlib.decompressobj(window)
-            content += unpacker.decompress(body, most + 1 - len(content))
-            body = unpacker.unused_data  # a gzip body may have several members
-            if len(content) > most or not body.startswith(_GZIP):
-                return content
-    except zlib.error as error:
+        for start in range(0, len(body), _AT_ONCE):
+            content += decoder.decode(body[start : start + _AT_ONCE], most + 1 - len(content))
+            if len(content) > most:
+                break
+        return content
+    except DamagedBodyError as error:
         if body.lstrip()[:1] == b"<":
             return body
         raise BodyError("compression", f"damaged data ({error})") from None
@@ -530,7 +531,7 @@ def _from_brotli(body: bytes, most: int) -> bytes | None:
     unpacker = BrotliBody()
     try:
         content = unpacker.decode(body, most + 1)
-    except DamagedBrotliError:
+    except DamagedBodyError:
         return None
     return content if unpacker.is_whole or len(content) > most else None
 

@@ -277,9 +277,14 @@ def test_chunks_and_compression_are_undone() -> None:
     assert body("Content-Encoding: gzip", packed) == b"hello"
 
 
-def test_a_body_of_several_gzip_members_is_read_to_its_end() -> None:
-    packed = gzip.compress(b"one ") + gzip.compress(b"two")
-    assert body("Content-Encoding: gzip", packed) == b"one two"
+@pytest.mark.parametrize("split", range(4))
+def test_a_body_of_several_gzip_members_is_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, split: int
+) -> None:
+    first = gzip.compress(b"one ")
+    # A block of the body may end within the first bytes of the next member.
+    monkeypatch.setattr(http_message, "_AT_ONCE", len(first) + split)
+    assert body("Content-Encoding: gzip", first + gzip.compress(b"two")) == b"one two"
 
 
 def test_brotli_is_undone() -> None:
