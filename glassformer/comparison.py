@@ -12,12 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 from glassformer.data.labels import listed, one_name
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.files import write_json
-from glassformer.machine.host import silently
 from glassformer.models import count_parameters, name_of, row
+from glassformer.progress import Notify, silently
 from glassformer.tables import Table, aligned, html_table
 from glassformer.tasks import load, task_of
 from glassformer.tasks.evaluating import Result, order
-from glassformer.tasks.task import Predictor, Say
+from glassformer.tasks.task import Predictor
 from glassformer.training.run_folder import BASELINE, RunFolder
 from glassformer.wording import score_name
 
@@ -91,10 +91,10 @@ def compare(
     folders: Sequence[Path],
     arguments: dict[str, Any],
     with_baseline: bool = True,
-    say: Say = silently,
+    notify: Notify = silently,
 ) -> Comparison:
     """Evaluate every model on the same files; `arguments` are those of `Predictor.evaluate`. Models
-    with equal scores are ordered by their loss. `say` reports what takes long."""
+    with equal scores are ordered by their loss. `notify` reports what takes long."""
     predictors = [load(folder) for folder in folders]
     tasks = {row(name_of(predictor.model)).task for predictor in predictors}
     if len(tasks) > 1:
@@ -110,7 +110,7 @@ def compare(
     notes = _notes(lines)
     if with_baseline:
         try:
-            lines += _baseline(folders[0], predictors[0], arguments, say)
+            lines += _baseline(folders[0], predictors[0], arguments, notify)
         except GlassformerError as error:
             notes.append(f"no baseline: {error}")
     measure = _measure([line.result.scores() for line in lines])
@@ -148,7 +148,7 @@ def _check_labels(folders: Sequence[Path], predictors: Sequence[Predictor]) -> N
 
 
 def _baseline(
-    folder: Path, predictor: Predictor, arguments: dict[str, Any], say: Say
+    folder: Path, predictor: Predictor, arguments: dict[str, Any], notify: Notify
 ) -> list[Line]:
     """The baseline of the task, if it has one, trained on the training data of a run. Its scores
     are kept with the run: the same data is not trained on again."""
@@ -161,7 +161,7 @@ def _baseline(
     ready = baseline(run.recipe(), predictor, arguments)
     scores = read_scores(folder / BASELINE, ready.digest)
     if scores is None:
-        say(f"training the baseline ({ready.name}) …")
+        notify(f"training the baseline ({ready.name}) …")
         scores = Scores.of(ready.result())
         write_scores(folder / BASELINE, ready.digest, scores)
     return [Line(ready.name, None, scores)]

@@ -3,12 +3,21 @@
 import os
 import shutil
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Self, TextIO
 
 BAR = 20  # characters
 LOG_LINES = 20  # in a log, one for each twentieth of the work
 REDRAW = 0.1  # seconds: a terminal takes longer to draw a line than a small model to make a step
+
+
+Notify = Callable[[str], None]
+"""Reports something to the user: a line on stderr, for example."""
+
+
+def silently(message: str) -> None:
+    pass
 
 
 def bar(done: float, total: float = 1.0, size: int = BAR) -> str:
@@ -18,7 +27,7 @@ def bar(done: float, total: float = 1.0, size: int = BAR) -> str:
 
 class ProgressLine:
     """Shows on a terminal what is happening until the `with` block ends, and then disappears, or
-    leaves its last state. Everything else that is printed meanwhile goes through `say`."""
+    leaves its last state. Everything else that is printed meanwhile goes through `write`."""
 
     def __init__(self, stream: TextIO, text: str = "", keeps_last: bool = False) -> None:
         self.is_terminal = stream.isatty()
@@ -37,7 +46,7 @@ class ProgressLine:
     def __exit__(self, *_: object) -> None:
         self._draw("")
         if self.is_terminal and self._keeps_last and self._text:
-            self.say(self._text)
+            self.write(self._text)
 
     @property
     def width(self) -> int:
@@ -55,9 +64,9 @@ class ProgressLine:
                 self._draw(text)
         elif total and (part := LOG_LINES * done // total) > self._logged:
             self._logged = part
-            self.say(text)
+            self.write(text)
 
-    def say(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """A line that stays."""
         shown = self._drawn
         self._draw("")

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from glassformer.checkpoint.model_folder import load_model
-from glassformer.machine.host import silently
+from glassformer.progress import Notify, silently
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.task import Say
 from glassformer.training import run as training
 from glassformer.training.finetuning import new_model
 from glassformer.training.recipes import load_objective, make_recipe, prepare
@@ -106,9 +105,9 @@ def recipe_for(name: str, data: Path, model: dict[str, Any] | None = None, **mor
     )
 
 
-def ready(recipe: Recipe, folder: Path, say: Say = silently) -> tuple[Any, Any]:
+def ready(recipe: Recipe, folder: Path, notify: Notify = silently) -> tuple[Any, Any]:
     """What to learn, with every choice made, and a new model to learn it."""
-    objective = prepare(recipe, folder, say)
+    objective = prepare(recipe, folder, notify)
     return objective, new_model(objective.recipe)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from glassformer.cli import options
 from glassformer.cli.options import Flag, Number, Texts, Whole, argument, count, option, switch
-from glassformer.cli.output import note, print_json, print_result, say
+from glassformer.cli.output import note, notify, print_json, print_result
 from glassformer.cli.verb import Verb, Verbs, heed_signals
 
 # --- links ---
@@ -51,7 +51,7 @@ def links(
     )
     result = collect_links(posts, out, rules, max_bad_lines, force, note)
     print_result(result, as_json)
-    say(f"wrote {out}")
+    notify(f"wrote {out}")
 
 
 # --- fetch ---
@@ -107,7 +107,7 @@ def fetch(
     heed_signals("stopped. Run the same command again to continue.")
     result = fetch_pages(links, out, settings, retry)
     print_result(result, as_json)
-    say(f"wrote {out}")
+    notify(f"wrote {out}")
 
 
 # --- build ---
@@ -181,7 +181,7 @@ def build(
         corpus = build(warc, out, settings, links, executor, force)
     note(*corpus.notes)
     print_result(corpus, as_json)
-    say(f"wrote {out}; see {out / 'report.html'}")
+    notify(f"wrote {out}; see {out / 'report.html'}")
 
 
 # --- report ---
@@ -207,7 +207,7 @@ def report(
 
     page = report(corpus, out, write=not as_json or out is not None)
     if page.path is not None:
-        say(f"wrote {page.path}")
+        notify(f"wrote {page.path}")
     if as_json:
         print_json(page.as_json())
 

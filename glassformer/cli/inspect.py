@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.output import note, noting_files, print_result, say
+from glassformer.cli.output import note, notify, noting_files, print_result
 from glassformer.cli.stdin import read_text
 from glassformer.cli.verb import known_model
 from glassformer.errors import UsageError
@@ -100,7 +100,7 @@ def inspect(
     note(*result.notes)
     if out is not None:
         draw(result, out)
-        say(f"wrote {out}")
+        notify(f"wrote {out}")
     if as_json or out is None:
         print_result(result, as_json)
 

@@ -9,7 +9,7 @@ import typer
 
 from glassformer.cli import options
 from glassformer.cli.options import Flag, Number, Text, Texts, Whole, count, option, switch
-from glassformer.cli.output import print_json, print_result, say
+from glassformer.cli.output import notify, print_json, print_result
 from glassformer.cli.verb import check_preset
 from glassformer.errors import UsageError
 from glassformer.models import MODELS, row
@@ -43,7 +43,7 @@ def doctor(
     from glassformer.machine.facts import busy_cores
     from glassformer.machine.host import machine
 
-    host = machine(refresh=refresh, notify=lambda text: typer.echo(text, err=True))
+    host = machine(refresh=refresh, notify=notify)
     busy = busy_cores()
     extras = {name: _versions(packages) for name, packages in EXTRAS.items()}
     if as_json:
@@ -183,5 +183,5 @@ def plan(
         assign(settings, assignment)
     result = plan(model, settings=settings.get("model", settings), out=out, **values)
     if out is not None:
-        say(f"wrote {out}")
+        notify(f"wrote {out}")
     print_result(result, as_json)

@@ -49,8 +49,8 @@ def print_result(result: Result, as_json: bool) -> None:
         typer.echo(result.text())
 
 
-def say(text: str) -> None:
-    """What is happening, to stderr."""
+def notify(text: str) -> None:
+    """Print a message to stderr."""
     typer.echo(text, err=True)
 
 

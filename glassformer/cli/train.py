@@ -11,7 +11,7 @@ import typer
 
 from glassformer.cli import options
 from glassformer.cli.options import argument, count, option, switch
-from glassformer.cli.output import print_json, print_result, say
+from glassformer.cli.output import notify, print_json, print_result
 from glassformer.cli.verb import (
     Rows,
     Verb,
@@ -228,4 +228,4 @@ def data(
       glassformer data shapes --out shapes --count 2000
     """
     written = write_built_in(name, out, count, seed, force)
-    say(f"{out}: {written}")
+    notify(f"{out}: {written}")

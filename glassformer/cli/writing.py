@@ -20,12 +20,12 @@ from glassformer.cli.output import (
     KnownWords,
     note,
     note_unknown,
+    notify,
     noting_files,
     print_candidates,
     print_json,
     print_result,
     print_texts,
-    say,
 )
 from glassformer.cli.stdin import file_named, in_batches, read_lines, read_text
 from glassformer.cli.verb import interruptible
@@ -305,7 +305,7 @@ def paint(
     note(*painted.notes)
     if out is not None:
         draw(painted, out)
-        say(f"wrote {out}: {painted.text()}")
+        notify(f"wrote {out}: {painted.text()}")
     if as_json:
         print_json(painted.as_json())
 
@@ -430,4 +430,4 @@ def caption(
             note(cut_off_note(num_cut_off, len(captions), length, "caption"))
         if attention is not None:
             draw(predictor.look(images[0], **settings), attention)
-            say(f"wrote {attention}")
+            notify(f"wrote {attention}")

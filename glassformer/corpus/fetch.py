@@ -197,7 +197,7 @@ def fetch_pages(
         try:
             with ProgressLine(stream or sys.stderr, keeps_last=True) as line:
                 if done := sum(store.done):
-                    line.say(f"continuing: {done:,} of {total:,} links are done.")
+                    line.write(f"continuing: {done:,} of {total:,} links are done.")
                 _Fetch(file, total, settings, network or http.Network(), store).run(line)
         finally:
             store.close()

@@ -16,7 +16,7 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -33,6 +33,7 @@ from glassformer.corpus.urls import BadUrlError, NotHttpError, Url, is_within, p
 from glassformer.data.text_files import DataPath
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.files import MANIFEST, json_line, new_folder, read_manifest, write_file, write_json
+from glassformer.progress import Notify, silently
 from glassformer.wording import cause, counted
 
 # --- the rules: what people recommended, and what can be a page of text ---
@@ -167,8 +168,6 @@ _REPORTED = 10  # bad lines that are reported one by one
 _NOW_AND_THEN = 1_000_000  # posts after which the progress is reported
 _CANDIDATES = ".candidates.jsonl"  # links that passed the rules, with duplicates
 
-Report = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Links:
@@ -192,7 +191,7 @@ def collect_links(
     rules: LinkRules,
     max_bad_lines: int = MOST_BAD_LINES,
     force: bool = False,
-    report: Report = lambda text: None,
+    notify: Notify = silently,
 ) -> Links:
     """Read dumps of posts and write the links that pass the rules into the folder `out`."""
     check_free(out, force, FORMAT)
@@ -200,11 +199,11 @@ def collect_links(
     if others:
         names = ", ".join(sorted(path.name for path in others)[:3])
         more = ", …" if len(others) > 3 else ""
-        report(f"skipped {counted(len(others), 'file')} without posts: {names}{more}.")
+        notify(f"skipped {counted(len(others), 'file')} without posts: {names}{more}.")
     with new_folder(out, has_own_manifest=True) as folder:
         candidates = folder / _CANDIDATES
         with candidates.open("wb", buffering=2**20) as stream:
-            reading = _Reading(stream, rules, max_bad_lines, report)
+            reading = _Reading(stream, rules, max_bad_lines, notify)
             sources = [{"file": path.name, "posts": reading.read(path)} for path in files]
         if not reading.num_read:
             raise GlassformerError(f"{', '.join(posts)} contains no posts. Pass other --posts.")
@@ -231,10 +230,10 @@ class _Reading:
     """One pass over all posts."""
 
     def __init__(
-        self, candidates: BinaryIO, rules: LinkRules, max_bad_lines: int, report: Report
+        self, candidates: BinaryIO, rules: LinkRules, max_bad_lines: int, notify: Notify
     ) -> None:
         self._candidates, self._rules = candidates, rules
-        self._max_bad_lines, self._report = max_bad_lines, report
+        self._max_bad_lines, self._notify = max_bad_lines, notify
         self.num_read = 0
         self._dropped: Counter[str] = Counter()
         self._keys, self._scores = array("Q"), array("d")
@@ -252,7 +251,7 @@ class _Reading:
             else:
                 self._add(url, post)
             if self.num_read % _NOW_AND_THEN == 0:
-                self._report(f"{self.num_read:,} posts read, {len(self._keys):,} links so far.")
+                self._notify(f"{self.num_read:,} posts read, {len(self._keys):,} links so far.")
         return self.num_read - before
 
     def _malformed(self, problem: str) -> None:
@@ -265,7 +264,7 @@ class _Reading:
                 "--max-bad-lines."
             )
         if count <= _REPORTED:
-            self._report(f"skipped {problem}.")
+            self._notify(f"skipped {problem}.")
 
     def _add(self, url: Url, post: Post) -> None:
         score = post.score or 0.0

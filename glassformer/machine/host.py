@@ -23,7 +23,7 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from glassformer.files import write_json
 from glassformer.machine import facts
 from glassformer.machine.probe import WIDTHS
 from glassformer.machine.processes import here
+from glassformer.progress import Notify, silently
 from glassformer.wording import cause
 
 PRECISIONS = ("float32", "bfloat16", "float16")  # from the safest to the most fragile
@@ -121,15 +122,11 @@ class Setup:
     threads: int
 
 
-def silently(message: str) -> None:
-    pass
-
-
 def machine(
     refresh: bool = False,
     device: str | None = None,
     width: int | None = None,
-    notify: Callable[[str], None] = silently,
+    notify: Notify = silently,
 ) -> Machine:
     """Look at this machine; measure it the first time, or if `refresh`. `notify` reports that.
 
@@ -177,7 +174,7 @@ def prepare(
     precision: str | None = None,
     device: str | None = None,
     width: int | None = None,
-    notify: Callable[[str], None] = silently,
+    notify: Notify = silently,
     processes: int = 1,
 ) -> Setup:
     """Put device, precision and threads into force for this process; None means the machine's best
@@ -225,9 +222,7 @@ def pick_device(wish: str | None = None) -> str:
     return wish if kind == "cuda" else kind
 
 
-def _measurements(
-    fingerprint: Fingerprint, refresh: bool, notify: Callable[[str], None]
-) -> Measurements:
+def _measurements(fingerprint: Fingerprint, refresh: bool, notify: Notify) -> Measurements:
     def remembered() -> Measurements | None:
         return None if refresh else _measured.get(fingerprint) or recall(fingerprint)
 

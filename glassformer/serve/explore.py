@@ -31,6 +31,7 @@ from glassformer.inspect.story import SCRIPTS, SLOW, STYLES, story_data
 from glassformer.machine.facts import check_wanted
 from glassformer.models import name_of
 from glassformer.nn.observe import without_heads
+from glassformer.progress import Notify, silently
 from glassformer.tasks import load, predictor_of
 from glassformer.tasks.task import Predictor, View
 from glassformer.training.recipes import load_objective
@@ -45,11 +46,11 @@ BACKLOG = 64  # connections that wait to be accepted
 def explore(
     folders: Sequence[Path],
     port: int,
-    ready: Callable[[str], None],
-    note: Callable[[str], None] = lambda text: None,
+    ready: Notify,
+    notify: Notify = silently,
 ) -> None:
     """Serve the models until a signal comes. `ready` gets the address, when it can be opened, and
-    `note` what the user should know."""
+    `notify` what the user should know."""
     try:
         import uvicorn
 
@@ -63,7 +64,7 @@ def explore(
         port = listener.getsockname()[1]
         folders, repetitions = distinct(folders)
         for repetition in repetitions:
-            note(repetition)
+            notify(repetition)
         app = create_app(load_models(folders), port, first_text(folders) or FIRST_TEXT)
 
         class Server(uvicorn.Server):

@@ -35,6 +35,7 @@ from glassformer.generation.logits import refuse_nan
 from glassformer.inspect.chapters import Answer, Chapter, Examination, affordable, spread
 from glassformer.machine.facts import side_by_side
 from glassformer.models.memory_decoder import MemoryDecoder
+from glassformer.progress import Notify
 from glassformer.tasks.evaluating import (
     Mistake,
     Result,
@@ -43,7 +44,7 @@ from glassformer.tasks.evaluating import (
     next_token_loss,
     tracked,
 )
-from glassformer.tasks.task import Objective, Say
+from glassformer.tasks.task import Objective
 from glassformer.wording import counted
 
 if TYPE_CHECKING:
@@ -416,11 +417,11 @@ def context_for(lengths: Sequence[Array], least: int, most: int) -> int:
 
 
 def check_fits(
-    fits: Array, part: str, what: str, place_of: Callable[[int], str], context: int, say: Say
+    fits: Array, part: str, what: str, place_of: Callable[[int], str], context: int, notify: Notify
 ) -> None:
     """Report the texts of a part that are too long for the model. Raise if all are."""
     if count := int((~fits).sum()):
-        say(
+        notify(
             f"note: left out of {part}: {counted(count, what)} longer than the model's context "
             f"of {context:,} tokens (first: {place_of(int(fits.argmin()))})"
         )

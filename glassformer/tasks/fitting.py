@@ -16,11 +16,10 @@ from glassformer.data.image_files import ImagesConfig
 from glassformer.data.labels import in_order, joined, spelled_as
 from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.machine.host import silently
 from glassformer.preprocessing.images import ImageInputs
 from glassformer.preprocessing.preprocessing import Preprocessing
+from glassformer.progress import Notify, silently
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
-from glassformer.tasks.task import Say
 from glassformer.text.tokenizer_training import (
     TextSample,
     TokenizerConfig,
@@ -44,7 +43,7 @@ def learn_tokenizer(
     prefix: str = "",
     is_rich: bool = False,
     one_in: int = 1,
-    say: Callable[[str], None] = silently,
+    notify: Notify = silently,
 ) -> Tokenizer:
     """Learn the tokenizer that the recipe describes; `default` fills in what it leaves open.
 
@@ -57,16 +56,14 @@ def learn_tokenizer(
     )
     if config.kind == "auto":
         raise TypeError("the kind is still open")
-    total_bytes, sample = _sample(texts, config.kind, say)
+    total_bytes, sample = _sample(texts, config.kind, notify)
     kind = "word" if is_rich and config.kind != "char" else config.kind
     size = config.vocab_size or getattr(recipe.architecture(), "vocab_size", None)
     size = size or default_vocab_size(kind, one_in * total_bytes)
     return train_tokenizer(config, (prefix + text for text in sample), size, special_tokens)
 
 
-def _sample(
-    texts: Iterable[str], kind: str, say: Callable[[str], None]
-) -> tuple[int, Iterable[str]]:
+def _sample(texts: Iterable[str], kind: str, notify: Notify) -> tuple[int, Iterable[str]]:
     """The bytes of all texts, and those to learn from."""
     if not isinstance(texts, TextSample):
         if kind == "char":  # which may be many: they are read once, and their size does not matter
@@ -76,7 +73,7 @@ def _sample(
     if kind == "char":  # the characters of every text, in the sample or not
         return texts.num_bytes, ["".join(sorted(texts.alphabet))]
     if texts.is_partial:
-        say(f"tokenizer: trained on a sample of {readable_size(texts.num_kept_bytes)}")
+        notify(f"tokenizer: trained on a sample of {readable_size(texts.num_kept_bytes)}")
     return texts.num_bytes, texts
 
 
@@ -109,13 +106,13 @@ def kept_preprocessing(recipe: Recipe, kind: type[P]) -> P | None:
     return preprocessing
 
 
-def kept_size(inputs: ImageInputs, say: Say) -> Callable[[Any], tuple[int, int]]:
+def kept_size(inputs: ImageInputs, notify: Notify) -> Callable[[Any], tuple[int, int]]:
     """Chooses the size of images for a model that is trained further: its own."""
 
     def choose(sizes: Any) -> tuple[int, int]:
         height, width = inputs.image_size
         if (sizes != inputs.image_size).any():
-            say(f"note: images are resized to {height}×{width}, the size that the model reads")
+            notify(f"note: images are resized to {height}×{width}, the size that the model reads")
         return inputs.image_size
 
     return choose

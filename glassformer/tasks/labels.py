@@ -32,6 +32,7 @@ from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.progress import Notify
 from glassformer.tasks.classify import scores
 from glassformer.tasks.classify.baseline import LinearBaseline
 from glassformer.tasks.classify.predictor import LabelPredictor
@@ -39,7 +40,7 @@ from glassformer.tasks.classify.scores import Answers, Classification
 from glassformer.tasks.fitting import kept_preprocessing, learn_tokenizer, tokenizer_choices
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, RowDataset
-from glassformer.tasks.task import Baseline, Defaults, Objective, Say, Source, digest_of, say_data
+from glassformer.tasks.task import Baseline, Defaults, Objective, Source, digest_of, report_data
 from glassformer.text.tokenizer_training import TokenizerConfig, one_in
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
@@ -94,12 +95,12 @@ class LabelledSource(Source):
             decided["model"]["context_length"] = max(usual, _trained_context(recipe) or 0)
         return decided
 
-    def say_context(self, recipe: Recipe, say: Say) -> None:
+    def report_context(self, recipe: Recipe, notify: Notify) -> None:
         """Report if a trained model gets another context."""
         before, now = _trained_context(recipe), recipe.model.get("context_length")
         if before is not None and now is not None and now != before:
             num_longer = int((self.lengths + FRAME > before).sum())
-            say(
+            notify(
                 f"note: the model was trained with a context of {before:,} tokens and is "
                 f"fine-tuned with {now:,} (set model.context_length to change this); "
                 f"{num_longer:,} of {counted(len(self.lengths), 'text')} exceed {before:,}"
@@ -119,7 +120,7 @@ def text_preprocessing(
     split: LabelledSplit[Any],
     text_of: Callable[[Any], str],
     default: TokenizerConfig,
-    say: Say,
+    notify: Notify,
 ) -> TextPreprocessing:
     """How texts are read: with the tokenizer of the pre-trained model, or with one trained on
     them."""
@@ -131,14 +132,14 @@ def text_preprocessing(
     }
     own = kept_preprocessing(recipe, TextPreprocessing) if recipe.keeps_tokenizer else None
     if own is not None:
-        _note_unknown(own.tokenizer, split, text_of, say)
+        _note_unknown(own.tokenizer, split, text_of, notify)
         return own.changed(**columns)
     if recipe.start is None or recipe.continues:
         examples, every = split.training, 1
         if "char" not in (recipe.tokenizer.kind, default.kind):  # else every character counts
             every = one_in(getattr(examples, "num_bytes", 0))  # a list is in memory anyway
         if every > 1:
-            say(f"tokenizer: trained on one in {every} examples")
+            notify(f"tokenizer: trained on one in {every} examples")
         # Rich, because the rarer words show what a text is about.
         tokenizer = learn_tokenizer(
             recipe, default, map(text_of, examples[::every]), is_rich=True, one_in=every
@@ -151,31 +152,31 @@ def text_preprocessing(
                 "Pass the folder of a bert or gpt."
             )
         tokenizer = start.tokenizer
-        _note_unknown(tokenizer, split, text_of, say)
+        _note_unknown(tokenizer, split, text_of, notify)
     is_causal = getattr(row(recipe.model_name).model, "is_causal", False)
     return TextPreprocessing(tokenizer=tokenizer, is_causal=is_causal, **columns)
 
 
 def _note_unknown(
-    tokenizer: Tokenizer, split: LabelledSplit[Any], text_of: Callable[[Any], str], say: Say
+    tokenizer: Tokenizer, split: LabelledSplit[Any], text_of: Callable[[Any], str], notify: Notify
 ) -> None:
     if tokenizer.kind == "char":
         alphabet = {character for example in split.training for character in text_of(example)}
         if unknown := tokenizer.unknown_characters("".join(sorted(alphabet))):
-            say(f"note: characters that the model does not know are ignored: {unknown[:10]}")
+            notify(f"note: characters that the model does not know are ignored: {unknown[:10]}")
 
 
-def say_split(what: str, split: LabelledSplit[Any], say: Say) -> None:
+def report_split(what: str, split: LabelledSplit[Any], notify: Notify) -> None:
     last = f"; test set, used once at the end: {len(split.test):,}" if split.test else ""
-    say_data(what, split, say, split.columns, last)
+    report_data(what, split, notify, split.columns, last)
 
 
-def say_uneven(recipe: Any, labels: Sequence[str], targets: Array, say: Say) -> None:
+def report_imbalance(recipe: Any, labels: Sequence[str], targets: Array, notify: Notify) -> None:
     """Report that accuracy is misleading if the labels are uneven (one label for each row)."""
     counts = np.bincount(targets, minlength=len(labels)).tolist()
     if scores.is_uneven(counts):
         advice = f"; to make rare labels count more, pass {scores.WEIGH_CLASSES}"
-        say(
+        notify(
             "note: the labels are uneven: "
             f"{listed_with_counts(Counter(dict(zip(labels, counts, strict=True))), 4)}. Macro F1 "
             "counts all of them alike" + ("" if recipe.objective.class_weights else advice)

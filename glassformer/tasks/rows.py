@@ -37,8 +37,9 @@ from glassformer.data.text_files import local_path
 from glassformer.data.time_series import Series
 from glassformer.errors import UsageError
 from glassformer.preprocessing.preprocessing import LabelledExample, LabelledInputs
+from glassformer.progress import Notify
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.task import Batches, Dataset, Say, Source
+from glassformer.tasks.task import Batches, Dataset, Source
 from glassformer.wording import counted, shortened
 
 TRAIN = "train.safetensors"  # in the folder of a dataset
@@ -162,7 +163,7 @@ class LabelledImageSource(Source):
         height, width = self.images.store.size
         return len(self.images.split.training) * height * width
 
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+    def write(self, folder: Path, recipe: Recipe, notify: Notify) -> None:
         split, store = self.images.split, self.images.store
         for name, part in ((TRAIN, split.training), (VALIDATION, split.validation)):
             targets = targets_of(part, split.labels, is_multi_label=False)

@@ -29,11 +29,11 @@ from glassformer.nn.int8 import is_quantized
 from glassformer.options import OptimizerKind
 from glassformer.preprocessing import load_preprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
+from glassformer.progress import Notify
 from glassformer.tasks.evaluating import Result, order
 from glassformer.tasks.recipe import DecidedTraining, Recipe
 from glassformer.wording import counted
 
-Say = Callable[[str], None]
 Command = tuple[str | Path, ...]
 
 
@@ -55,18 +55,18 @@ class Source(ABC):
         return {"model": {}}
 
     @abstractmethod
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+    def write(self, folder: Path, recipe: Recipe, notify: Notify) -> None:
         """Write the data into `folder` as a model of this recipe reads it. The caller saves the
         preprocessing beside it."""
 
 
-def say_data(
-    amount: str, split: Any, say: Say, columns: Iterable[str] = (), last: str = ""
+def report_data(
+    amount: str, split: Any, notify: Notify, columns: Iterable[str] = (), last: str = ""
 ) -> None:
     """Report what there is to learn from, what is held out, and what else to know about it."""
-    say(f"data: {amount} for training; held out: {split.held_out}{last}")
+    notify(f"data: {amount} for training; held out: {split.held_out}{last}")
     for line in (*columns, *(f"note: {note}" for note in split.notes)):
-        say(line)
+        notify(line)
 
 
 @dataclass(frozen=True)
@@ -405,7 +405,7 @@ class Task:
     """A row of the table: everything that differs between tasks is reached through it."""
 
     recipe: type[Recipe]
-    read: Callable[[Any, Path, Say], Source]
+    read: Callable[[Any, Path, Notify], Source]
     """Read the data of a recipe. What needs no size of the model, such as the tokens of a long
     text, may be written into the folder at once."""
     dataset: type[Dataset]

@@ -17,10 +17,11 @@ from glassformer.data.documents import CorpusConfig, Split, columns_of, read_cor
 from glassformer.data.rows import TextPart
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.progress import Notify
 from glassformer.tasks import fitting
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import sliced_batches
-from glassformer.tasks.task import Batches, Dataset, Say, Source, say_data
+from glassformer.tasks.task import Batches, Dataset, Source, report_data
 from glassformer.text.tokenizer_training import (
     CHAR_BYTES,
     TextSample,
@@ -60,7 +61,7 @@ class TextSource(Source):
     def choices(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         return fitting.tokenizer_choices(recipe, self.preprocessing.tokenizer)
 
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+    def write(self, folder: Path, recipe: Recipe, notify: Notify) -> None:
         """The tokens are there already; windows of a whole context must fit into them."""
         context, names = recipe.model["context_length"], ", ".join(recipe.data_names)
         length = row_length(recipe, self.num_items)
@@ -73,7 +74,7 @@ class TextSource(Source):
                 f"model.context_length={max(2, self.num_items // 4)}."
             )
         if length < context:
-            say(
+            notify(
                 f"note: the training text is shorter than the context of {context:,} tokens: it is "
                 f"read in rows of {length:,}"
             )
@@ -96,7 +97,7 @@ def row_length(recipe: Recipe, num_items: int) -> int:
 def read_text(
     recipe: TextRecipe,
     folder: Path,
-    say: Say,
+    notify: Notify,
     default: TokenizerConfig,
     preprocessing: type[TextPreprocessing],
     settings: Mapping[str, Any],
@@ -106,9 +107,9 @@ def read_text(
     and encode both parts into files. `settings` are values of the preprocessing."""
     trained = fitting.kept_preprocessing(recipe, preprocessing) if recipe.keeps_tokenizer else None
     split = read_corpus(recipe.data, recipe.training.seed, folder)
-    _report(recipe, split, say)
+    _report(recipe, split, notify)
     if trained is None:
-        tokenizer = _learn(recipe, split, say, default, special_tokens)
+        tokenizer = _learn(recipe, split, notify, default, special_tokens)
     else:
         tokenizer = trained.tokenizer
         _check_characters(recipe, split, tokenizer)
@@ -121,7 +122,7 @@ def read_text(
             num_tokens.append(write_tokens(file, ids_of(texts, tokenizer)))
     size = counter.count
     if trained is not None and size.unknown:
-        say(
+        notify(
             f"note: {size.unknown / size.total:.1%} of the held-out text are words that the "
             "vocabulary of the model does not have"
         )
@@ -145,7 +146,7 @@ def _check_characters(recipe: TextRecipe, split: Split, tokenizer: Tokenizer) ->
 def _learn(
     recipe: TextRecipe,
     split: Split,
-    say: Say,
+    notify: Notify,
     default: TokenizerConfig,
     special_tokens: Sequence[str],
 ) -> Tokenizer:
@@ -158,9 +159,9 @@ def _learn(
             sample.alphabet.update(piece)
     if is_open:
         kind, reason = choose_kind(sample.num_bytes, len(sample.alphabet))
-        say(reason)
+        notify(reason)
         default = TokenizerConfig(kind=kind)
-    return fitting.learn_tokenizer(recipe, default, sample, special_tokens, say=say)
+    return fitting.learn_tokenizer(recipe, default, sample, special_tokens, notify=notify)
 
 
 def _sample(part: TextPart, needs_alphabet: bool) -> TextSample:
@@ -179,12 +180,12 @@ def _pieces(part: TextPart) -> Iterator[str]:
     return (piece for text in part.texts() for piece in pieces_of(text.parts))
 
 
-def _report(recipe: TextRecipe, split: Split, say: Say) -> None:
+def _report(recipe: TextRecipe, split: Split, notify: Notify) -> None:
     num_bytes = split.training.num_bytes
     amount = f"{readable_size(num_bytes)} in {counted(len(split.training), 'document')}"
-    say_data(amount, split, say, columns_of(recipe.data))
+    report_data(amount, split, notify, columns_of(recipe.data))
     if num_bytes < LITTLE:
-        say(
+        notify(
             f"note: {readable_size(num_bytes)} is very little text: the model will memorise it "
             "rather than learn from it"
         )

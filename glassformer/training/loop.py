@@ -172,10 +172,12 @@ class Loop:
         self.run.write_recipe(self.objective.recipe)
         if is_first_plan:
             limit = clock(self.limit.limit)
-            self.progress.say(f"time limit: {counted(plan.max_steps, 'step')} planned for {limit}")
+            self.progress.write(
+                f"time limit: {counted(plan.max_steps, 'step')} planned for {limit}"
+            )
         if plan.max_steps < FEW <= self.config.max_steps and not self._has_advised:
             self._has_advised = True
-            self.progress.say(advice(self.objective, plan.max_steps, self.limit))
+            self.progress.write(advice(self.objective, plan.max_steps, self.limit))
 
     def _validate(self) -> dict[str, float]:
         """The scores on held-out data. The best model so far is kept."""

@@ -101,14 +101,14 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._line.__exit__()
 
-    def say(self, text: str, whole: bool = True) -> None:
+    def write(self, text: str, whole: bool = True) -> None:
         """A line of its own; if it need not be whole, only as much as fits."""
         width = self._line.width if self._line.is_terminal else LOG_WIDTH
         if not whole and len(text) > width:
             words, _, _ = text[: width - 1].rpartition(" ")
             # What a young model writes may be one word without end, which is cut anywhere.
             text = f"{words} …" if len(words) > width // 2 else f"{text[: width - 1]}…"
-        self._line.say(text)
+        self._line.write(text)
 
     def sample(self, heading: str, text: str) -> None:
         """What the model writes now. Code and verse keep their lines on a terminal that is wide
@@ -116,12 +116,12 @@ class Progress:
         lines = text.expandtabs(4).strip("\n").split("\n")
         room = self._line.width - len(f"{heading} │ ")
         if not self._line.is_terminal or len(lines) == 1 or max(map(cell_len, lines)) > room:
-            self.say(f"{heading} │ {' '.join(text.split())}", whole=False)
+            self.write(f"{heading} │ {' '.join(text.split())}", whole=False)
             return
         if len(lines) > SAMPLE_LINES:
             lines[SAMPLE_LINES - 1 :] = ["…"]
         margins = [heading, *(" " * len(heading) for _ in lines[1:])]
-        self.say("\n".join(map(" │ ".join, zip(margins, lines, strict=True))))
+        self.write("\n".join(map(" │ ".join, zip(margins, lines, strict=True))))
 
     def show(self, status: StatusLine, most: float | None = None) -> None:
         """`most` are the seconds that are left of a time limit."""

@@ -26,6 +26,7 @@ from glassformer.files import check_folder, new_folder
 from glassformer.machine import facts, host, processes
 from glassformer.models import MODELS, row
 from glassformer.models.stack import StackConfig
+from glassformer.progress import Notify, silently
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import (
     DATA_TO_LEARN_FROM,
@@ -34,7 +35,7 @@ from glassformer.tasks.recipe import (
     TrainingConfig,
     model_config,
 )
-from glassformer.tasks.task import Dataset, Defaults, Objective, Say, Source
+from glassformer.tasks.task import Dataset, Defaults, Objective, Source
 from glassformer.training.finetuning import with_start
 from glassformer.wording import counted
 
@@ -293,17 +294,17 @@ def _eval_steps(config: TrainingConfig, dataset: Dataset, steps: int) -> int:
 DATA = "data"  # in a run's folder
 
 
-def prepare(recipe: Recipe, folder: Path, say: Say) -> Objective:
+def prepare(recipe: Recipe, folder: Path, notify: Notify) -> Objective:
     """Read the data, write it to `folder`/data, and make every choice that the recipe leaves
     open."""
     task = task_of(recipe.model_name)
     recipe = with_start(recipe)
     if recipe.start is not None:
-        say(f"starting from {', '.join(recipe.start.lineage)}")
+        notify(f"starting from {', '.join(recipe.start.lineage)}")
     with new_folder(folder / DATA) as data:
-        source = task.read(recipe, data, say)
+        source = task.read(recipe, data, notify)
         recipe = with_model(recipe, source)
-        source.write(data, recipe, say)
+        source.write(data, recipe, notify)
         source.preprocessing.save(data)
     dataset = task.dataset(folder / DATA, recipe)
     defaults = replace(task.defaults(recipe), **row(recipe.model_name).defaults)
@@ -319,13 +320,13 @@ def load_objective(recipe: Recipe, folder: Path) -> Objective:
 
 
 @contextmanager
-def prepare_temporarily(recipe: Recipe, say: Say = host.silently) -> Iterator[Objective]:
+def prepare_temporarily(recipe: Recipe, notify: Notify = silently) -> Iterator[Objective]:
     """The same as `prepare`, for a dry run: nothing is left behind."""
     with TemporaryDirectory(prefix="glassformer-") as folder:
-        yield prepare(recipe, Path(folder), say)
+        yield prepare(recipe, Path(folder), notify)
 
 
-def use_machine(recipe: Recipe, say: Say = host.silently) -> host.Setup:
+def use_machine(recipe: Recipe, notify: Notify = silently) -> host.Setup:
     """Apply the recipe's device, precision and threads. What is open is chosen when a run begins,
     and stays the same whenever it continues."""
     config = recipe.training
@@ -334,7 +335,7 @@ def use_machine(recipe: Recipe, say: Say = host.silently) -> host.Setup:
         precision=None if config.precision == "auto" else config.precision,
         device=None if config.device == "auto" else config.device,
         width=recipe.model.get("d_model"),
-        notify=say,
+        notify=notify,
         processes=config.devices,
     )
 

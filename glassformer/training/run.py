@@ -83,7 +83,7 @@ def begin(recipe: Recipe, run: RunFolder, stream: TextIO) -> None:
         check_kept(run.path, Path(str(located(recipe.start.model))))
     with ProgressLine(stream, "reading the data …") as line:
         if (aside := run.set_aside_if_broken()) is not None:
-            line.say(f"note: {run.path} was broken and was renamed to {aside}")
+            line.write(f"note: {run.path} was broken and was renamed to {aside}")
         with run.begin() as folder:
             start = recipe.start  # a model that is trained further keeps its defaults of generation
             if start and start.continues and (defaults := open_generation(start.model)):
@@ -95,12 +95,14 @@ def begin(recipe: Recipe, run: RunFolder, stream: TextIO) -> None:
 def _decided(recipe: Recipe, folder: Path, line: ProgressLine) -> Recipe:
     """The recipe with every choice made, and its data in `folder`. It keeps the machine's settings,
     whatever they would be when the run continues."""
-    objective = prepare(recipe, folder, line.say)
-    setup = use_machine(objective.recipe, line.say)
+    objective = prepare(recipe, folder, line.write)
+    setup = use_machine(objective.recipe, line.write)
     line.show("choosing the number of threads …")
     threads = choose_threads(objective, setup)
     if threads < setup.threads:
-        line.say(f"note: {counted(threads, 'thread')} learned faster than {setup.threads} just now")
+        line.write(
+            f"note: {counted(threads, 'thread')} learned faster than {setup.threads} just now"
+        )
     recipe = objective.recipe.with_training(
         device=setup.device, precision=setup.precision, num_threads=threads
     )
@@ -202,7 +204,7 @@ def fit(
             lines = counted(log.num_damaged, "line")
             news.append(f"warning: {log.path} is damaged: dropped {lines}")
         for line in (_headline(objective, model, setup), *news):
-            progress.say(line)
+            progress.write(line)
         loop = Loop(run, Learner(model, objective, setup), log, progress, step)
         if step:
             _restore(loop)

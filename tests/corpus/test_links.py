@@ -205,7 +205,7 @@ def test_folders_are_read_and_other_files_in_them_reported(tmp_path: Path) -> No
         (folder / name).write_bytes(FILES[Path(name).name])
     (folder / "README.md").write_text("about")
     said: list[str] = []
-    found = collect_links([str(folder)], tmp_path / "links", LinkRules(), report=said.append)
+    found = collect_links([str(folder)], tmp_path / "links", LinkRules(), notify=said.append)
     assert (found.read, found.kept, found.dropped["duplicate"]) == (30, 7, 14)
     assert said == ["skipped 1 file without posts: README.md."]
 
@@ -248,7 +248,7 @@ def test_bad_lines_are_reported_counted_and_limited(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_bytes(as_lines(POSTS[5]) + bad + as_lines(POSTS[6]))
     said: list[str] = []
     links = ([str(tmp_path / "p.jsonl")], tmp_path / "links", LinkRules())
-    found = collect_links(*links, max_bad_lines=3, report=said.append)
+    found = collect_links(*links, max_bad_lines=3, notify=said.append)
     assert (found.kept, drops(found)) == (2, {"malformed": 3})
     assert [text.split(": ")[0].rpartition("/")[2] for text in said] == [
         *("p.jsonl:2", "p.jsonl:3", "p.jsonl:4"),

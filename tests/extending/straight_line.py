@@ -18,6 +18,7 @@ from glassformer.config import Config
 from glassformer.data.documents import CorpusConfig
 from glassformer.models import MODELS, ModelRow
 from glassformer.preprocessing.preprocessing import Preprocessing
+from glassformer.progress import Notify
 from glassformer.tasks import TASKS
 from glassformer.tasks.evaluating import Result
 from glassformer.tasks.recipe import Recipe
@@ -28,7 +29,6 @@ from glassformer.tasks.task import (
     Defaults,
     Objective,
     Predictor,
-    Say,
     Source,
     Task,
     names_of,
@@ -66,7 +66,7 @@ class PointSource(Source):
     def num_items(self) -> int:
         return len(self.points)
 
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+    def write(self, folder: Path, recipe: Recipe, notify: Notify) -> None:
         save_file({"points": self.points}, folder / "points.safetensors")
 
 
@@ -118,7 +118,7 @@ class FitLine(Objective):
 
 LINE = Task(
     recipe=LineRecipe,
-    read=lambda recipe, folder, say: PointSource(read_points(recipe.data.paths)),
+    read=lambda recipe, folder, notify: PointSource(read_points(recipe.data.paths)),
     dataset=Points,
     objective=FitLine,
     predictor=LinePredictor,

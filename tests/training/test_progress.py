@@ -53,7 +53,7 @@ def test_on_a_narrow_terminal_the_time_left_stays(width: int, line: str) -> None
 def test_a_log_has_no_colours_and_no_bars() -> None:
     stream = io.StringIO()
     with Progress(stream, items_per_step=64) as progress:
-        progress.say("step 5 val 3.1 │ text")
+        progress.write("step 5 val 3.1 │ text")
         steps(progress, 100)
     assert not re.search("[\x1b\r▰▱]", stream.getvalue())
 
@@ -79,7 +79,7 @@ def test_a_terminal_shows_what_is_awaited_and_a_log_does_not() -> None:
     terminal, log = Terminal(), io.StringIO()
     for stream in (terminal, log):
         with ProgressLine(stream, "reading the data …") as line:
-            line.say("note: a line that stays")
+            line.write("note: a line that stays")
             line.show("trying a step …")
         with Progress(stream, items_per_step=64):
             pass
@@ -92,7 +92,7 @@ def test_a_terminal_shows_what_is_awaited_and_a_log_does_not() -> None:
 def test_what_a_model_writes_is_shown_as_it_is() -> None:
     stream = io.StringIO()
     text = "[bold]not markup[/bold] :smile: " + "long " * 60
-    Progress(stream, items_per_step=1).say(text)
+    Progress(stream, items_per_step=1).write(text)
     assert stream.getvalue() == text + "\n"
 
 
@@ -110,8 +110,8 @@ def test_time_spent_on_validation_does_not_slow_the_steps(monkeypatch: pytest.Mo
 def test_a_sample_that_is_too_long_ends_with_a_word() -> None:
     log = io.StringIO()
     with Progress(log, 1) as progress:
-        progress.say("  step 5 │ " + "considerable " * 20, whole=False)
-        progress.say("  step 5 │ " + "x" * 200, whole=False)
+        progress.write("  step 5 │ " + "considerable " * 20, whole=False)
+        progress.write("  step 5 │ " + "x" * 200, whole=False)
     words, letters = log.getvalue().splitlines()[:2]
     assert {*words.split()[3:]} == {"considerable", "…"}
     assert letters.endswith("x…")

@@ -28,6 +28,7 @@ from glassformer.machine.seeds import step_seed
 from glassformer.models import row
 from glassformer.models.sources import CaptionDecoder
 from glassformer.preprocessing.images import CaptionPreprocessing, unit_range
+from glassformer.progress import Notify
 from glassformer.tasks import answers, fitting
 from glassformer.tasks.alignment import caption_places
 from glassformer.tasks.caption import scores
@@ -35,7 +36,7 @@ from glassformer.tasks.caption.predictor import CaptionPredictor
 from glassformer.tasks.evaluating import next_token_loss
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, image_to_try, sliced_batches
-from glassformer.tasks.task import Batches, Command, Dataset, Defaults, Say, Source, Task, say_data
+from glassformer.tasks.task import Batches, Command, Dataset, Defaults, Source, Task, report_data
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
 from glassformer.text.tokenizers import START
 from glassformer.wording import counted
@@ -103,12 +104,12 @@ class CaptionSource(Source):
             model["context_length"] = answers.context_for([self._lengths], SHORTEST, LONGEST)
         return values
 
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+    def write(self, folder: Path, recipe: Recipe, notify: Notify) -> None:
         context = int(recipe.model["context_length"])
         training = self.images.split.training
         owners = [image for image, rows in zip(training, self.encoded, strict=True) for _ in rows]
         fits = self._lengths <= context
-        answers.check_fits(fits, "training", "caption", lambda n: owners[n].source, context, say)
+        answers.check_fits(fits, "training", "caption", lambda n: owners[n].source, context, notify)
         fitting = [[ids for ids in rows if len(ids) - 1 <= context] for rows in self.encoded]
         pairs = [pair for pair in zip(training, fitting, strict=True) if pair[1]]
         numbers = [image.number for image, _ in pairs]
@@ -121,7 +122,7 @@ class CaptionSource(Source):
         del self.images  # which are in an open file, which some systems cannot rename then
 
 
-def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
+def read(recipe: CaptionRecipe, folder: Path, notify: Notify) -> CaptionSource:
     model: Any = row(recipe.model_name).model
     if recipe.objective.doubly_stochastic and not model.returns_weights:
         raise UsageError(
@@ -136,7 +137,7 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
     choose: image_sets.ChooseSize = image_sets.median_size(multiple=architecture.patch_size)
     if trained is not None:
         data = data.model_copy(update=fitting.check_size(data, trained))
-        choose = fitting.kept_size(trained, say)
+        choose = fitting.kept_size(trained, notify)
     elif data.image_size is None:
         data = data.model_copy(update={"image_size": architecture.image_size})
     images = image_sets.read_split_images(data, recipe.training.seed, folder, choose, "caption")
@@ -144,10 +145,10 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
     captions = [image.captions for image in split.training]
     total = sum(map(len, captions))
     amount = f"{counted(len(captions), 'image')} with {counted(total, 'caption')}"
-    say_data(amount, split, say, split.columns)
+    report_data(amount, split, notify, split.columns)
     if trained is None and data.image_size is None:
         height, width = store.size
-        say(
+        notify(
             f"images: resized to {height}×{width} pixels, the median of their shorter sides up to "
             "a limit. Pass --image-size to choose another size"
         )

@@ -29,6 +29,7 @@ from glassformer.models.heads import TextClassifier
 from glassformer.preprocessing.preprocessing import LabelledInputs
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.progress import Notify
 from glassformer.tasks import labels
 from glassformer.tasks.classify.baseline import TfidfBaseline
 from glassformer.tasks.classify.chapters import MOST_CHARACTERS, examine_classifier, rows_to_read
@@ -44,7 +45,7 @@ from glassformer.tasks.rows import (
     keep_series,
     keep_texts,
 )
-from glassformer.tasks.task import Baseline, Command, Defaults, Say, Task
+from glassformer.tasks.task import Baseline, Command, Defaults, Task
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
 from glassformer.wording import an, as_argument, beginning, counted, shortened
 
@@ -77,34 +78,34 @@ class ClassifySource(labels.LabelledSource):
     def lengths(self) -> Array:
         return np.asarray(self.training.sizes)
 
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+    def write(self, folder: Path, recipe: Recipe, notify: Notify) -> None:
         limit, split = recipe.model.get("context_length"), self.split
-        self.say_context(recipe, say)
+        self.report_context(recipe, notify)
         self.training.cut(limit)
         validation = EncodedRows(folder / VALIDATION, self.preprocessing, split)
         validation.encode(split.validation, limit)
         for rows in (self.training, validation):
             rows.finish()
             if rows.num_shortened:
-                say(
+                notify(
                     f"note: {rows.num_shortened:,} of {counted(len(rows), 'example')} exceed the "
                     f"model's context of {limit:,}: {self.preprocessing.what_is_kept}"
                 )
         if not split.is_multi_label:
-            labels.say_uneven(recipe, split.labels, self.training.targets, say)
+            labels.report_imbalance(recipe, split.labels, self.training.targets, notify)
         if split.test:
             self.keep(folder / self.test_file, split.test)
         if isinstance(self.preprocessing, TextPreprocessing):
             keep_texts(folder / VALIDATION_TEXTS, (example.text for example in split.validation))
 
 
-def read(recipe: ClassifyRecipe, folder: Path, say: Say) -> ClassifySource:
+def read(recipe: ClassifyRecipe, folder: Path, notify: Notify) -> ClassifySource:
     data = recipe.data
     if not data.text_column and is_series(data.paths, data.label_column, data.encoding):
-        split, preprocessing = _read_series(recipe, say)
+        split, preprocessing = _read_series(recipe, notify)
         test: tuple[str, Any] = (TEST_SERIES, keep_series)
     else:
-        split, preprocessing = _read_texts(recipe, folder, say)
+        split, preprocessing = _read_texts(recipe, folder, notify)
         test = (TEST_TEXTS, keep_examples)
     training = EncodedRows(folder / TRAIN, preprocessing, split)
     training.encode(split.training)
@@ -112,7 +113,7 @@ def read(recipe: ClassifyRecipe, folder: Path, say: Say) -> ClassifySource:
 
 
 def _read_texts(
-    recipe: ClassifyRecipe, folder: Path, say: Say
+    recipe: ClassifyRecipe, folder: Path, notify: Notify
 ) -> tuple[LabelledSplit[Any], LabelledInputs]:
     if recipe.model.get("num_features"):
         if recipe.start is not None:
@@ -124,17 +125,19 @@ def _read_texts(
     split = read_labelled(recipe.data, recipe.training.seed, folder)
     split = with_kept_labels(recipe, split)
     what = f"{counted(len(split.training), 'example')} of {counted(len(split.labels), 'label')}"
-    labels.say_split(what, split, say)
+    labels.report_split(what, split, notify)
     text_of = attrgetter("text")
     model: Any = row(recipe.model_name).model
     default = PIECES
     if has_spaces(map(text_of, split.training[:SAMPLE])):
         default = WORDS.model_copy(update={"vocab_size": model.default_words})
-    preprocessing = labels.text_preprocessing(recipe, split, text_of, default, say)
+    preprocessing = labels.text_preprocessing(recipe, split, text_of, default, notify)
     return split, preprocessing
 
 
-def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], LabelledInputs]:
+def _read_series(
+    recipe: ClassifyRecipe, notify: Notify
+) -> tuple[LabelledSplit[Any], LabelledInputs]:
     if recipe.data.label_separator is not None:
         raise UsageError(
             "--label-separator is for texts: a time series has one label. Leave it out."
@@ -155,7 +158,7 @@ def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], 
         f"{counted(split.training[0].num_features, 'feature')} and "
         f"{counted(len(split.labels), 'label')}"
     )
-    labels.say_split(what, split, say)
+    labels.report_split(what, split, notify)
     if preprocessing is not None:
         columns = {"text_column": tuple(split.text_column), "label_column": split.label_column}
         return split, preprocessing.changed(**columns)

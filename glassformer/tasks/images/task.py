@@ -27,6 +27,7 @@ from glassformer.inspect.chapters import Answer, Examination, spread
 from glassformer.machine.seeds import step_seed
 from glassformer.models.sources import ImageClassifier, ImageConfig
 from glassformer.preprocessing.images import ImagePreprocessing, unit_range
+from glassformer.progress import Notify
 from glassformer.tasks import fitting, labels
 from glassformer.tasks.alignment import image_places
 from glassformer.tasks.classify.baseline import PixelBaseline, small
@@ -34,7 +35,7 @@ from glassformer.tasks.classify.chapters import examine_classifier
 from glassformer.tasks.images.predictor import ClassifyImagesPredictor, read_image_logits
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
-from glassformer.tasks.task import Baseline, Command, Defaults, Say, Task
+from glassformer.tasks.task import Baseline, Command, Defaults, Task
 from glassformer.wording import counted
 
 MOST_PIXELS = 10**7  # of the images that a report looks at
@@ -113,7 +114,7 @@ def _patch_size(recipe: Recipe, size: Sequence[int]) -> int:
     return patch
 
 
-def _choose_size(recipe: Recipe, say: Say) -> image_sets.ChooseSize:
+def _choose_size(recipe: Recipe, notify: Notify) -> image_sets.ChooseSize:
     """Chooses the size of a preset, or the median shorter side as a multiple of the patch."""
 
     def choose(sizes: image_sets.Sizes) -> tuple[int, int]:
@@ -130,7 +131,7 @@ def _choose_size(recipe: Recipe, say: Say) -> image_sets.ChooseSize:
             lowest, highest = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
             size = "×".join(map(str, lowest))
             size += "" if lowest == highest else f" to {'×'.join(map(str, highest))}"
-            say(
+            notify(
                 f"note: images ({size}) are resized to {side}×{side}; pass --image-size for "
                 "another size"
             )
@@ -139,12 +140,12 @@ def _choose_size(recipe: Recipe, say: Say) -> image_sets.ChooseSize:
     return choose
 
 
-def read(recipe: ClassifyImagesRecipe, folder: Path, say: Say) -> ImageSource:
-    config, choose_size = recipe.data, _choose_size(recipe, say)
+def read(recipe: ClassifyImagesRecipe, folder: Path, notify: Notify) -> ImageSource:
+    config, choose_size = recipe.data, _choose_size(recipe, notify)
     preprocessing = fitting.kept_preprocessing(recipe, ImagePreprocessing)
     if preprocessing is not None:
         config = config.model_copy(update=fitting.check_size(config, preprocessing))
-        choose_size = fitting.kept_size(preprocessing, say)
+        choose_size = fitting.kept_size(preprocessing, notify)
     elif config.image_size is None and (size := recipe.model.get("image_size")) is not None:
         size = ImageConfig(image_size=size, patch_size=1).size
         config = config.model_copy(update={"image_size": size})
@@ -159,9 +160,9 @@ def read(recipe: ClassifyImagesRecipe, folder: Path, say: Say) -> ImageSource:
         f"{counted(len(split.training), 'image')} of {counted(len(split.labels), 'label')}, "
         f"{height}×{width}, {'greyscale' if store.num_channels == 1 else 'colour'}"
     )
-    labels.say_split(what, split, say)
+    labels.report_split(what, split, notify)
     targets = np.array(targets_of(split.training, split.labels, is_multi_label=False))
-    labels.say_uneven(recipe, split.labels, targets, say)
+    labels.report_imbalance(recipe, split.labels, targets, notify)
     if preprocessing is not None:
         return ImageSource(images, preprocessing.changed(**images.columns))
     numbers = np.array([image.number for image in split.training])

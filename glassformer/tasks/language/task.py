@@ -10,10 +10,11 @@ from glassformer.data.chats import before_answer
 from glassformer.inspect.chapters import Examination
 from glassformer.models.heads import LanguageModel
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.progress import Notify
 from glassformer.tasks.evaluating import evaluating, next_token_loss
 from glassformer.tasks.language.predictor import GenerationSettings, LanguagePredictor
 from glassformer.tasks.language.scores import LanguageResult, evaluate_language, examine_language
-from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
+from glassformer.tasks.task import Command, Defaults, Objective, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.wording import as_argument
@@ -22,9 +23,9 @@ SAMPLE_TOKENS = 80
 QUESTION_TOKENS = 500  # in which the first answer of a conversation is looked for
 
 
-def read(recipe: TextRecipe, folder: Path, say: Say) -> TextSource:
+def read(recipe: TextRecipe, folder: Path, notify: Notify) -> TextSource:
     settings = {"is_causal": True}
-    return read_text(recipe, folder, say, TokenizerConfig(), TextPreprocessing, settings)
+    return read_text(recipe, folder, notify, TokenizerConfig(), TextPreprocessing, settings)
 
 
 class NextToken(Objective):

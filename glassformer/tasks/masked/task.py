@@ -22,10 +22,11 @@ from glassformer.preprocessing.text import (
     MaskedTextPreprocessing,
     Masking,
 )
+from glassformer.progress import Notify
 from glassformer.tasks.evaluating import evaluating, next_token_loss
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.tasks.masked.scores import MaskedResult, evaluate_masked, examine_masked
-from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
+from glassformer.tasks.task import Command, Defaults, Objective, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.text.tokenizers import BERT_TOKENS, MASK
@@ -41,7 +42,7 @@ class MaskedRecipe(TextRecipe):
     objective: MaskedConfig = MaskedConfig()
 
 
-def read(recipe: MaskedRecipe, folder: Path, say: Say) -> TextSource:
+def read(recipe: MaskedRecipe, folder: Path, notify: Notify) -> TextSource:
     objective = recipe.objective
     if objective.whole_word_masking and recipe.tokenizer.kind == "char":
         raise UsageError(
@@ -49,7 +50,9 @@ def read(recipe: MaskedRecipe, folder: Path, say: Say) -> TextSource:
             "characters do not. Choose another --tokenizer, such as wordpiece, or leave it out."
         )
     settings = objective.model_dump()
-    return read_text(recipe, folder, say, TOKENIZER, MaskedTextPreprocessing, settings, BERT_TOKENS)
+    return read_text(
+        recipe, folder, notify, TOKENIZER, MaskedTextPreprocessing, settings, BERT_TOKENS
+    )
 
 
 class MaskedDataset(TextDataset):

@@ -24,13 +24,14 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.chapters import Chapter, Examination, wilson
 from glassformer.models.image_gpt import ImageGPTProbe
 from glassformer.preprocessing.images import PalettePreprocessing
+from glassformer.progress import Notify
 from glassformer.tasks.classify.scores import judge
 from glassformer.tasks.evaluating import held_out
 from glassformer.tasks.images.predictor import ImageLabelPredictor
-from glassformer.tasks.labels import ClassObjective, say_split
+from glassformer.tasks.labels import ClassObjective, report_split
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
-from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
+from glassformer.tasks.task import Command, Defaults, Objective, Task
 from glassformer.wording import counted
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
@@ -60,7 +61,7 @@ class ProbeSource(LabelledImageSource):
         return {"model": decides}
 
 
-def read(recipe: ProbeRecipe, folder: Path, say: Say) -> ProbeSource:
+def read(recipe: ProbeRecipe, folder: Path, notify: Notify) -> ProbeSource:
     start = recipe.start
     if start is None:
         raise UsageError(
@@ -82,7 +83,7 @@ def read(recipe: ProbeRecipe, folder: Path, say: Say) -> ProbeSource:
     images = read_split_images(data, recipe.training.seed, folder, lambda _: size)
     split = images.split
     what = f"{counted(len(split.training), 'image')} of {counted(len(split.labels), 'label')}"
-    say_split(what, split, say)
+    report_split(what, split, notify)
     return ProbeSource(images, preprocessing.model_copy(update=images.columns))
 
 

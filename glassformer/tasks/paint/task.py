@@ -26,13 +26,14 @@ from glassformer.inspect.chapters import Examination, spread
 from glassformer.machine.seeds import step_seed
 from glassformer.models.image_gpt import ImageGPT
 from glassformer.preprocessing.images import MOST_COLORS, PalettePreprocessing
+from glassformer.progress import Notify
 from glassformer.tasks.evaluating import next_token_loss
 from glassformer.tasks.fitting import check_size, kept_preprocessing, kept_size
 from glassformer.tasks.paint import scores
 from glassformer.tasks.paint.predictor import PaintPredictor
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import TEST, ImageDataset, image_to_try
-from glassformer.tasks.task import Command, Defaults, Objective, Say, Source, Task, say_data
+from glassformer.tasks.task import Command, Defaults, Objective, Source, Task, report_data
 from glassformer.wording import counted
 
 TRAIN, VALIDATION = "train.npy", "validation.npy"
@@ -81,7 +82,7 @@ class PaintSource(Source):
             }
         }
 
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+    def write(self, folder: Path, recipe: Recipe, notify: Notify) -> None:
         split, store = self.images.split, self.images.store
         for name, part in ((TRAIN, split.training), (VALIDATION, split.validation)):
             _write_ids(folder / name, store, image_sets.numbers_of(part), self.preprocessing)
@@ -102,14 +103,14 @@ def _write_ids(
     ids.flush()
 
 
-def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
-    data, choose = recipe.data, _choose(say)
+def read(recipe: PaintRecipe, folder: Path, notify: Notify) -> PaintSource:
+    data, choose = recipe.data, _choose(notify)
     trained = kept_preprocessing(recipe, PalettePreprocessing)
     if trained is not None:
         if data.palette not in (None, len(trained.palette)):
             colors = counted(len(trained.palette), "colour")
             raise UsageError(f"the model paints with {colors}. Leave out --palette.")
-        data, choose = data.model_copy(update=check_size(data, trained)), kept_size(trained, say)
+        data, choose = data.model_copy(update=check_size(data, trained)), kept_size(trained, notify)
     elif data.image_size is None and recipe.model.get("image_size") is not None:
         size = recipe.architecture().size  # type: ignore[attr-defined]
         data = data.model_copy(update={"image_size": size})
@@ -118,10 +119,10 @@ def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
     grey = store.num_channels == 1
     height, width = store.size
     kind = "greyscale" if grey else "colour"
-    say_data(
+    report_data(
         f"{counted(len(split.training), 'image')}, {height}×{width}, {kind}",
         split,
-        say,
+        notify,
         split.columns,
         f"; test set, used once at the end: {len(split.test):,}" if split.test else "",
     )
@@ -135,17 +136,17 @@ def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
             recipe.training.seed,
             image_column=images.columns["image_column"],
         )
-    say(_about_palette(store, numbers, preprocessing))
+    notify(_about_palette(store, numbers, preprocessing))
     return PaintSource(images, preprocessing)
 
 
-def _choose(say: Say) -> Any:
+def _choose(notify: Notify) -> Any:
     """Chooses the size of images, and reports it if they are resized."""
 
     def choose(sizes: image_sets.Sizes) -> Size:
         size = image_sets.median_size(most=LARGEST)(sizes)
         if (sizes != size).any():
-            say(
+            notify(
                 f"note: images are resized to {size[0]}×{size[1]}; pass --image-size for another "
                 "size"
             )

@@ -21,6 +21,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inspect.chapters import Examination
 from glassformer.models.heads import TokenTagger
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.progress import Notify
 from glassformer.tasks import labels
 from glassformer.tasks.classify.chapters import rows_to_read
 from glassformer.tasks.classify.scores import fit_temperature
@@ -30,7 +31,7 @@ from glassformer.tasks.rows import OF_SENTENCES, TRAIN, keep_sentences, kept_sen
 from glassformer.tasks.tag import scores
 from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.tasks.tag.scores import SpelledSentences, Tagging, evaluate_tags, read_words
-from glassformer.tasks.task import Command, Defaults, Say, Task
+from glassformer.tasks.task import Command, Defaults, Task
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.text.words import encode_words
 from glassformer.wording import as_argument, counted
@@ -56,9 +57,9 @@ class TagSource(labels.LabelledSource):
         sentences = (encode_words(tokenizer, row.words) for row in self.split.training)
         return np.array([sum(map(len, words)) for words in sentences])
 
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+    def write(self, folder: Path, recipe: Recipe, notify: Notify) -> None:
         limit = recipe.model.get("context_length")
-        self.say_context(recipe, say)
+        self.report_context(recipe, notify)
         training, validation = (
             SpelledSentences.of([row.words for row in part], self.preprocessing, limit)
             for part in (self.split.training, self.split.validation)
@@ -71,7 +72,7 @@ class TagSource(labels.LabelledSource):
         ]
         training.rows.save(folder / TRAIN)
         if cut := sum(pieces > 1 for pieces in training.num_pieces + validation.num_pieces):
-            say(
+            notify(
                 f"note: {counted(cut, 'sentence')} exceed the model's context of {limit:,} "
                 "tokens and are read in pieces"
             )
@@ -80,23 +81,23 @@ class TagSource(labels.LabelledSource):
             keep_sentences(folder / TEST, self.split.test)
 
 
-def read(recipe: TagRecipe, folder: Path, say: Say) -> TagSource:
+def read(recipe: TagRecipe, folder: Path, notify: Notify) -> TagSource:
     split = with_kept_labels(recipe, read_tagged(recipe.data, recipe.training.seed))
     what = f"{counted(len(split.training), 'sentence')} with {counted(len(split.labels), 'tag')}"
-    labels.say_split(what, split, say)
+    labels.report_split(what, split, notify)
     try:  # tags that mix schemes are refused here, in all parts, rather than after the training
         scheme, *_ = map(_scheme, (split.training, split.validation, split.test))
     except GlassformerError as error:
         raise GlassformerError(f"{', '.join(recipe.data_names)}: {error}") from None
     if scheme is not None:
-        say(f"tags: {scheme.name}, scored as entities")
+        notify(f"tags: {scheme.name}, scored as entities")
     else:
-        say(
+        notify(
             "note: the tags follow no scheme of entities, such as B-PER, I-PER and O: accuracy, "
             "not F1, decides which model is kept"
         )
     preprocessing = labels.text_preprocessing(
-        recipe, split, lambda sentence: " ".join(sentence.words), TOKENIZER, say
+        recipe, split, lambda sentence: " ".join(sentence.words), TOKENIZER, notify
     )
     name = scheme.name if scheme else None
     if recipe.continues:

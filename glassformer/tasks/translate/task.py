@@ -33,10 +33,11 @@ from glassformer.inspect.chapters import Examination
 from glassformer.models import row
 from glassformer.models.sources import Translator
 from glassformer.preprocessing.text import PairPreprocessing, TargetLength
+from glassformer.progress import Notify
 from glassformer.tasks import answers, fitting
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, RowDataset
-from glassformer.tasks.task import Command, Defaults, Say, Source, Task, say_data
+from glassformer.tasks.task import Command, Defaults, Source, Task, report_data
 from glassformer.tasks.translate import scores
 from glassformer.tasks.translate.predictor import TranslatePredictor
 from glassformer.text.tokenizer_training import TokenizerConfig, one_in
@@ -94,9 +95,9 @@ class TranslateSource(Source):
             values["model"]["context_length"] = answers.context_for(self.lengths, SHORTEST, LONGEST)
         return values
 
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+    def write(self, folder: Path, recipe: Recipe, notify: Notify) -> None:
         context = int(recipe.model["context_length"])
-        fits = _fits(self.lengths, context, "training", self.split.training, say)
+        fits = _fits(self.lengths, context, "training", self.split.training, notify)
         lengths = finish_pairs(folder / TRAIN, self.lengths, fits, self.preprocessing.dtype)
         # The end counts, the start does not: it is never written.
         longest = TargetLength.of(lengths.source, lengths.target - 1)
@@ -104,7 +105,7 @@ class TranslateSource(Source):
         held_out = self.split.validation
         rows = scores.pair_rows(self.preprocessing, held_out)
         lengths = PairLengths(rows.source.lengths, rows.target.lengths)
-        fits = _fits(lengths, context, "validation", held_out, say)
+        fits = _fits(lengths, context, "validation", held_out, notify)
         with (folder / VALIDATION).open("w", encoding="utf-8", newline="\n") as file:
             for pair, does_fit in zip(held_out, fits.tolist(), strict=True):
                 if does_fit:
@@ -114,7 +115,7 @@ class TranslateSource(Source):
         del self.split
 
 
-def read(recipe: TranslateRecipe, folder: Path, say: Say) -> TranslateSource:
+def read(recipe: TranslateRecipe, folder: Path, notify: Notify) -> TranslateSource:
     model: Any = row(recipe.model_name).model
     if recipe.objective.scheduled_sampling and not model.can_read_its_own_words:
         raise UsageError(
@@ -122,7 +123,7 @@ def read(recipe: TranslateRecipe, folder: Path, say: Say) -> TranslateSource:
             "words of the target at once. Leave it out, or train rnn-translator."
         )
     split = read_pairs(recipe.data, recipe.training.seed, folder)
-    say_data(counted(len(split.training), "sentence pair"), split, say)
+    report_data(counted(len(split.training), "sentence pair"), split, notify)
     columns: dict[str, Any] = dict(
         zip(("source_column", "target_column"), split.columns or (None, None), strict=True),
         reverse=recipe.data.reverse,
@@ -134,7 +135,7 @@ def read(recipe: TranslateRecipe, folder: Path, say: Say) -> TranslateSource:
         preprocessing = trained.changed(**columns)
         _check_characters(recipe, split, trained)
     else:
-        source, target = _tokenizers(recipe, split, say)
+        source, target = _tokenizers(recipe, split, notify)
         preprocessing = PairPreprocessing(tokenizer=source, target_tokenizer=target, **columns)
     batches = _encoded_batches(preprocessing, split.training)
     lengths = write_pairs(folder / TRAIN, batches, preprocessing.dtype)
@@ -162,15 +163,17 @@ def _encoded_batches(
         yield source([pair.source for pair in batch]), target([pair.target for pair in batch])
 
 
-def _fits(lengths: PairLengths, context: int, part: str, pairs: Sequence[Pair], say: Say) -> Array:
+def _fits(
+    lengths: PairLengths, context: int, part: str, pairs: Sequence[Pair], notify: Notify
+) -> Array:
     """Which pairs are not too long for the model."""
     fits = np.asarray((lengths.source <= context) & (lengths.target <= context + 1))
-    answers.check_fits(fits, part, "pair", lambda number: pairs[number].place, context, say)
+    answers.check_fits(fits, part, "pair", lambda number: pairs[number].place, context, notify)
     return fits
 
 
 def _tokenizers(
-    recipe: TranslateRecipe, split: PairSplit, say: Say
+    recipe: TranslateRecipe, split: PairSplit, notify: Notify
 ) -> tuple[Tokenizer, Tokenizer | None]:
     """One for both sides, or one for each."""
     stride = 1
@@ -183,7 +186,7 @@ def _tokenizers(
         sample = [*split.training[::stride]]
         sources, targets = [pair.source for pair in sample], [pair.target for pair in sample]
     if stride > 1:
-        say(f"tokenizer: trained on a sample of {readable_size(split.num_bytes // stride)}")
+        notify(f"tokenizer: trained on a sample of {readable_size(split.num_bytes // stride)}")
 
     def learn(texts: list[str]) -> Tokenizer:
         # With a blank before its first word, as it will be read: so a word is the same everywhere.

@@ -26,9 +26,10 @@ from glassformer.preprocessing.text import (
     SkipGramPreprocessing,
     are_words,
 )
+from glassformer.progress import Notify
 from glassformer.tasks import text_windows
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
+from glassformer.tasks.task import Command, Defaults, Objective, Task
 from glassformer.tasks.word_vectors import scores
 from glassformer.tasks.word_vectors.predictor import WordVectorsPredictor
 from glassformer.text.tokenizer_training import TokenizerConfig
@@ -50,7 +51,7 @@ class WordVectorsRecipe(text_windows.TextRecipe):
 class WordSource(text_windows.TextSource):
     """The words of two files that are written already."""
 
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+    def write(self, folder: Path, recipe: Recipe, notify: Notify) -> None:
         """The tokens are there already; there must be neighbours among them."""
         tokenizer, names = self.preprocessing.tokenizer, ", ".join(recipe.data_names)
         is_word = are_words(tokenizer, tokenizer.vocab_size)
@@ -65,9 +66,11 @@ class WordSource(text_windows.TextSource):
                 )
 
 
-def read(recipe: WordVectorsRecipe, folder: Path, say: Say) -> WordSource:
+def read(recipe: WordVectorsRecipe, folder: Path, notify: Notify) -> WordSource:
     settings = recipe.objective.model_dump()
-    text = text_windows.read_text(recipe, folder, say, TOKENIZER, SkipGramPreprocessing, settings)
+    text = text_windows.read_text(
+        recipe, folder, notify, TOKENIZER, SkipGramPreprocessing, settings
+    )
     return WordSource(text.preprocessing, text.num_training_items, text.num_validation_items)
 
 
