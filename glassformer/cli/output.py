@@ -11,8 +11,8 @@ import typer
 from glassformer.wording import counted
 
 if TYPE_CHECKING:
+    from glassformer.inspect.inspection import LikelyToken
     from glassformer.tasks.answers import WrittenTexts
-    from glassformer.tasks.task import LikelyToken
     from glassformer.text.tokenizers import Tokenizer
 
 

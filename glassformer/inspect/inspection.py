@@ -288,11 +288,14 @@ TOP = 10  # likely tokens or labels of each prediction
 
 
 @dataclass(frozen=True)
-class Likely:
-    """A token or a label, and its probability."""
+class LikelyToken:
+    """A token that may come next, or be missing, or a label; and its probability."""
 
     token: str
     probability: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +304,7 @@ class Prediction:
 
     position: int | None
     """None: for the whole input."""
-    options: list[Likely]
+    options: list[LikelyToken]
     actual: str | None = None
     """The token that is there; None if that is not known."""
     logprob: float | None = None
@@ -411,7 +414,7 @@ class Inspection:
         for row, (ids, values) in enumerate(
             zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
         ):
-            options = [Likely(name_of(id), p) for id, p in zip(ids, values, strict=True)]
+            options = [LikelyToken(name_of(id), p) for id, p in zip(ids, values, strict=True)]
             position = None if self.subject.predicts == "whole" else row
             actual = self.subject.actual[row]
             is_there = (
@@ -435,14 +438,14 @@ class Inspection:
         return self.predictions[self.subject.focus]
 
     @cached_property
-    def lens(self) -> list[list[list[Likely]]]:
+    def lens(self) -> list[list[list[LikelyToken]]]:
         """What the model would predict if it stopped after each layer: N + 1 layers, T positions
         (one if the prediction is about the whole input), the likeliest first."""
         ids, p, _ = self._lens
         name = self.subject.name_of
         return [
             [
-                [Likely(name(id), value) for id, value in zip(*row, strict=True)]
+                [LikelyToken(name(id), value) for id, value in zip(*row, strict=True)]
                 for row in zip(*layer, strict=True)
             ]
             for layer in zip(ids.tolist(), p.tolist(), strict=True)

@@ -13,7 +13,7 @@ import numpy as np
 from glassformer.inspect.attribution import MEAN_VECTOR, METHODS, Attribution
 from glassformer.inspect.capture import layer_names
 from glassformer.inspect.heads import HeadEffects
-from glassformer.inspect.inspection import Inspection, Likely
+from glassformer.inspect.inspection import Inspection, LikelyToken
 from glassformer.inspect.words import Contexts
 from glassformer.tables import aligned, html_notes, html_text
 from glassformer.wording import percent
@@ -243,5 +243,5 @@ class ContextsView(TextView):
         return self.contexts.text()
 
 
-def _shown(option: Likely) -> str:
+def _shown(option: LikelyToken) -> str:
     return f"{option.token!r} {percent(option.probability, 0)}"

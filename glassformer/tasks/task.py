@@ -14,7 +14,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TextIO
@@ -240,17 +240,6 @@ class Objective(ABC):
 
 Texts = list[str] | tuple[str, ...]
 """Several inputs of a verb, which then returns a list."""
-
-
-@dataclass(frozen=True)
-class LikelyToken:
-    """A token that may come next, or be missing."""
-
-    token: str
-    probability: float
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)

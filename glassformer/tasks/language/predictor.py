@@ -26,7 +26,7 @@ from glassformer.generation.beam_settings import MOST_BEAMS, Beams
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.generation.logits import Sampling, refuse_nan
 from glassformer.generation.sample import decode
-from glassformer.inspect.inspection import Subject
+from glassformer.inspect.inspection import LikelyToken, Subject
 from glassformer.models.heads import LanguageModel
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.inspecting import InspectsText
@@ -34,7 +34,7 @@ from glassformer.tasks.language.chat import Message, newest, prompt_ids, stops
 from glassformer.tasks.language.scores import LanguageResult, evaluate_language
 from glassformer.tasks.neighbours import NeighbourFinder
 from glassformer.tasks.subjects import of_language
-from glassformer.tasks.task import LikelyToken, Texts, merged_settings, names_of
+from glassformer.tasks.task import Texts, merged_settings, names_of
 from glassformer.text.streaming import StopFilter, TextStream
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.text.words import count_bytes, notes_on_bytes

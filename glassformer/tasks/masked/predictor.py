@@ -20,7 +20,7 @@ from glassformer.data.rows import Array
 from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.generation.logits import refuse_nan
-from glassformer.inspect.inspection import Subject
+from glassformer.inspect.inspection import LikelyToken, Subject
 from glassformer.models.bert import Bert
 from glassformer.preprocessing.preprocessing import begins_word
 from glassformer.preprocessing.text import MaskedTextPreprocessing, Masking
@@ -28,7 +28,7 @@ from glassformer.tasks.inspecting import InspectsText
 from glassformer.tasks.masked.scores import MaskedResult, evaluate_masked
 from glassformer.tasks.neighbours import NeighbourFinder
 from glassformer.tasks.subjects import of_masked, of_vector
-from glassformer.tasks.task import LikelyToken, Texts, names_of
+from glassformer.tasks.task import Texts, names_of
 from glassformer.text.tokenizers import MASKS, Frame
 
 READ_AT_ONCE = 2**12  # tokens of texts that become vectors
