@@ -33,7 +33,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from glassformer.checkpoint.missing_folder import CONFIG, is_run, no_model
+from glassformer.checkpoint.model_names import CONFIG, is_run, no_model
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.files import file_digest, read_json, write_file, write_json

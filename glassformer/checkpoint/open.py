@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint.missing_folder import CONFIG, is_hub_name
 from glassformer.checkpoint.model_folder import (
     LARGEST_TEXT,
     WEIGHTS,
@@ -24,6 +23,7 @@ from glassformer.checkpoint.model_folder import (
     load_model,
     reading_safetensors,
 )
+from glassformer.checkpoint.model_names import CONFIG, is_hub_name
 from glassformer.config import Config, Values
 from glassformer.data.text_files import DataPath, local_path
 from glassformer.errors import GlassformerError

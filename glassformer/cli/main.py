@@ -9,10 +9,11 @@ import typer
 from glassformer.cli.corpus import corpus
 from glassformer.cli.evaluate import compare, evaluate, report
 from glassformer.cli.formats import export, import_model
+from glassformer.cli.generate import caption, chat, complete, generate, score, translate
 from glassformer.cli.inspect import explore, inspect
-from glassformer.cli.labels import classify, embed, fill, neighbours, tag
 from glassformer.cli.machine import doctor, plan
 from glassformer.cli.output import note
+from glassformer.cli.predict import classify, embed, fill, neighbours, tag
 from glassformer.cli.train import (
     ListsData,
     ListsModels,
@@ -24,7 +25,6 @@ from glassformer.cli.train import (
     verify,
 )
 from glassformer.cli.verb import Verb, Verbs, heed_signals
-from glassformer.cli.writing import caption, chat, complete, generate, score, translate
 from glassformer.errors import GlassformerError
 from glassformer.machine import processes
 from glassformer.wording import cause

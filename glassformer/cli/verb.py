@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from glassformer.checkpoint.missing_folder import is_hub_name, no_model, no_run
+from glassformer.checkpoint.model_names import is_hub_name, no_model, no_run
 from glassformer.errors import GlassformerError
 from glassformer.machine.processes import SIGNALS, outside_imports
 from glassformer.models import MODELS, row

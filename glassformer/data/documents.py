@@ -21,16 +21,7 @@ from glassformer.data.chats import TEMPLATE, chat_documents, with_chats
 from glassformer.data.columns import CURE_OF_STRINGS, are_strings
 from glassformer.data.folders import is_group, read_all
 from glassformer.data.rows import Mask, TextPart, TextStore
-from glassformer.data.split import (
-    SLACK,
-    USUAL,
-    Groups,
-    Keys,
-    choose,
-    leaks,
-    long_content_key,
-    verb,
-)
+from glassformer.data.split import SLACK, USUAL, Groups, Keys, choose, leaks, long_content_key, verb
 from glassformer.data.tables import Row, Table, column, is_table, open_table
 from glassformer.data.text_files import DataPath, EmptyError, at_least_one, ending, local_path
 from glassformer.errors import GlassformerError

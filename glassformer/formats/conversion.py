@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from glassformer.checkpoint.missing_folder import CONFIG
 from glassformer.checkpoint.model_folder import (
     SafetensorsFile,
     Saved,
@@ -25,6 +24,7 @@ from glassformer.checkpoint.model_folder import (
     reading_safetensors,
     without_memory,
 )
+from glassformer.checkpoint.model_names import CONFIG
 from glassformer.config import Config, Values
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint.missing_folder import CONFIG
 from glassformer.checkpoint.model_folder import (
     CARD,
     GENERATION,
@@ -18,6 +17,7 @@ from glassformer.checkpoint.model_folder import (
     load_model,
     save_model,
 )
+from glassformer.checkpoint.model_names import CONFIG
 from glassformer.checkpoint.open import ModelPath, located, open_model
 from glassformer.errors import UsageError
 from glassformer.files import new_folder, write_json

@@ -12,8 +12,8 @@ from typing import Any
 
 from safetensors.torch import save
 
-from glassformer.checkpoint.missing_folder import CONFIG
 from glassformer.checkpoint.model_folder import CARD, GENERATION, Saved
+from glassformer.checkpoint.model_names import CONFIG
 from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.files import write_file, write_json

@@ -28,8 +28,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.checkpoint.missing_folder import CONFIG
 from glassformer.checkpoint.model_folder import CARD, Saved
+from glassformer.checkpoint.model_names import CONFIG
 from glassformer.errors import GlassformerError, require
 from glassformer.files import write_file, write_json
 from glassformer.formats import exporting

@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from glassformer.checkpoint import missing_folder
-from glassformer.checkpoint.missing_folder import is_hub_name
+from glassformer.checkpoint import model_names
 from glassformer.checkpoint.model_folder import CARD, LoRAUpdate, Saved, in_order, load_lora
+from glassformer.checkpoint.model_names import is_hub_name
 from glassformer.checkpoint.open import located
 from glassformer.config import Values
 from glassformer.errors import GlassformerError
@@ -123,7 +123,7 @@ def _family_of_base(base: str) -> Family | None:
     folder = Path(str(located(base)))
     if not folder.is_dir() or not is_hugging_face(folder):
         return None
-    return FAMILIES.get(str(read_json(folder / missing_folder.CONFIG).get("model_type")))
+    return FAMILIES.get(str(read_json(folder / model_names.CONFIG).get("model_type")))
 
 
 def _adapter(layout: Layout, model: Any, update: LoRAUpdate) -> tuple[dict[str, Tensor], Values]:

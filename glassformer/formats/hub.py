@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint.missing_folder import CONFIG, is_hub_name
+from glassformer.checkpoint.model_names import CONFIG, is_hub_name
 from glassformer.errors import GlassformerError, require
 from glassformer.files import read_json
 from glassformer.formats.conversion import INDEX

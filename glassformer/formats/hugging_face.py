@@ -19,8 +19,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from glassformer.checkpoint.missing_folder import CONFIG
 from glassformer.checkpoint.model_folder import GENERATION, LARGEST_TEXT
+from glassformer.checkpoint.model_names import CONFIG
 from glassformer.checkpoint.open import is_ours
 from glassformer.config import Config, Values, reason
 from glassformer.errors import GlassformerError

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from glassformer import __version__
-from glassformer.checkpoint.missing_folder import CONFIG, is_hub_name
 from glassformer.checkpoint.model_folder import GENERATION, Saved, check_replaceable, save_model
+from glassformer.checkpoint.model_names import CONFIG, is_hub_name
 from glassformer.checkpoint.open import ModelPath, StoredModel, located, open_model, pinned, stored
 from glassformer.config import Config, Values
 from glassformer.data.text_files import COMPRESSIONS, DataPath, EmptyError, missing, open_bytes

@@ -20,7 +20,7 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.checkpoint.missing_folder import is_hub_name
+from glassformer.checkpoint.model_names import is_hub_name
 from glassformer.config import Config, Values
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from glassformer.checkpoint.missing_folder import is_run
 from glassformer.checkpoint.model_folder import load_snapshot, snapshots_of
+from glassformer.checkpoint.model_names import is_run
 from glassformer.checkpoint.training_state import METRICS, curves_of, read_metrics, read_samples
 from glassformer.errors import UsageError
 from glassformer.inspect import text_views

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from glassformer.checkpoint.missing_folder import is_hub_name, is_run
 from glassformer.checkpoint.model_folder import WEIGHTS, LoRAUpdate, Saved
+from glassformer.checkpoint.model_names import is_hub_name, is_run
 from glassformer.checkpoint.open import open_config, pinned, stored
 from glassformer.config import Values, read_yaml
 from glassformer.errors import GlassformerError, UsageError

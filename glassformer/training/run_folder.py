@@ -29,8 +29,8 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from glassformer.checkpoint.missing_folder import A_RUN, CONFIG, no_run
 from glassformer.checkpoint.model_folder import WEIGHTS, file_names, forget_snapshots
+from glassformer.checkpoint.model_names import A_RUN, CONFIG, no_run
 from glassformer.checkpoint.training_state import load_values
 from glassformer.config import Values, flatten, read_yaml, reason, write_yaml
 from glassformer.errors import GlassformerError, UsageError
