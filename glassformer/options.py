@@ -31,7 +31,7 @@ ScheduleKind = Literal["cosine", "linear", "wsd", "noam", "constant"]
 StrategyKind = Literal["ddp", "fsdp"]
 TokenizerKind = Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"]
 
-Verb = TypeVar("Verb", bound=Callable[..., Any])
+VerbT = TypeVar("VerbT", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -323,11 +323,11 @@ def accepted(options: Mapping[str, Any], method: Callable[..., Any], model: Any)
 
 def shows(
     options: Options, suits: Callable[[str], bool] = lambda name: True
-) -> Callable[[Verb], Verb]:
+) -> Callable[[VerbT], VerbT]:
     """List the options that suit a function, which takes them as `**options`, in its signature:
     for `help`, for completion, and for scikit-learn."""
 
-    def with_signature(verb: Verb) -> Verb:
+    def with_signature(verb: VerbT) -> VerbT:
         own = signature(verb)
         *parameters, _ = own.parameters.values()
         parameters += [

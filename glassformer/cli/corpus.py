@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.options import Flag, Number, Texts, Whole, argument, count, option, switch
+from glassformer.cli.options import Flag, Float, Integer, Strings, argument, count, option, switch
 from glassformer.cli.output import note, notify, print_json, print_result
 from glassformer.cli.verb import Verb, Verbs, heed_signals
 
@@ -116,19 +116,19 @@ def fetch(
 class Rules(options.Group, heading="Rules"):
     """Which pages become part of the corpus."""
 
-    language: Texts = option("CODE", "Language to keep, or any (may be repeated; default: en).")
-    language_threshold: Number = option(
+    language: Strings = option("CODE", "Language to keep, or any (may be repeated; default: en).")
+    language_threshold: Float = option(
         "P", "Lowest probability of the language of a text (default: 0.7)."
     )
-    quality: Texts = option(
+    quality: Strings = option(
         "SET", "Rules of quality: gopher, c4 or none (may be repeated; default: gopher and c4)."
     )
-    similarity: Number = option(
+    similarity: Float = option(
         "X", "Drop texts that share this part of their shingles with another (default: 0.8)."
     )
     scrub_pii: Flag = switch("--scrub-pii", "Replace e-mail addresses and public IP addresses.")
-    max_page_bytes: Whole = count("Largest page, decompressed (default: 10,000,000).")
-    page_seconds: Whole = count("Processor time for one page, in seconds (default: 20).")
+    max_page_bytes: Integer = count("Largest page, decompressed (default: 10,000,000).")
+    page_seconds: Integer = count("Processor time for one page, in seconds (default: 20).")
 
 
 class Work(options.Group, heading="Execution"):
@@ -137,8 +137,8 @@ class Work(options.Group, heading="Execution"):
     executor: Literal["local", "slurm", "ray"] | None = option(
         None, "Where tasks run (default: local)."
     )
-    workers: Whole = count("Number of tasks at the same time (default: number of processors).")
-    executor_options: Texts = option(
+    workers: Integer = count("Number of tasks at the same time (default: number of processors).")
+    executor_options: Strings = option(
         "KEY=VALUE", "Option of Slurm or Ray, such as partition=cpu (may be repeated)."
     )
 

@@ -121,10 +121,10 @@ def _print_texts(
 
 
 class ChatWriting(options.Group, heading="Output"):
-    max_new_tokens: options.Whole = options.count(
+    max_new_tokens: options.Integer = options.count(
         "Maximum number of tokens of an answer (default: 200)."
     )
-    stop: options.Texts = options.Writing.stop
+    stop: options.Strings = options.Writing.stop
 
 
 @options.takes(options.Sampling, ChatWriting)
@@ -250,10 +250,10 @@ def score(
 
 
 class Completions(options.Group, heading="Output"):
-    keep: options.Number = options.option(
+    keep: options.Float = options.option(
         "X", "Share of the rows that is given, from the top (default: 0.5)."
     )
-    num_return_sequences: options.Whole = options.count(
+    num_return_sequences: options.Integer = options.count(
         "Number of completions of each image (default: 4)."
     )
 

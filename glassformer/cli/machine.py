@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.options import Flag, Number, Text, Texts, Whole, count, option, switch
+from glassformer.cli.options import Flag, Float, Integer, String, Strings, count, option, switch
 from glassformer.cli.output import notify, print_json, print_result
 from glassformer.cli.verb import check_preset
 from glassformer.errors import UsageError
@@ -126,10 +126,10 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str | None]:
 class Training(options.Group, heading="Training"):
     """What is to be trained."""
 
-    preset: Text = option("NAME", "Size of the model; without one, all that fit tonight.")
-    tokens: Whole = count("Tokens to learn from, such as 9e9 (default: 20 per parameter).")
-    batch_tokens: Whole = count("Tokens in a batch, on all devices (default: 512 sequences).")
-    settings: Texts = option(
+    preset: String = option("NAME", "Size of the model; without one, all that fit tonight.")
+    tokens: Integer = count("Tokens to learn from, such as 9e9 (default: 20 per parameter).")
+    batch_tokens: Integer = count("Tokens in a batch, on all devices (default: 512 sequences).")
+    settings: Strings = option(
         "KEY=VALUE",
         "Set a key of the model, such as model.context_length=2048 (may be repeated).",
         "--set",
@@ -139,14 +139,14 @@ class Training(options.Group, heading="Training"):
 class Devices(options.Group, heading="Devices"):
     """What it is to be trained on."""
 
-    devices: Whole = count("Number of devices (default: 1).")
-    device_kind: Text = option("KIND", "Such as a100 or rtx4090 (default: this machine).")
-    strategy: Text = option("NAME", "ddp or fsdp (default: the faster one that fits).")
+    devices: Integer = count("Number of devices (default: 1).")
+    device_kind: String = option("KIND", "Such as a100 or rtx4090 (default: this machine).")
+    strategy: String = option("NAME", "ddp or fsdp (default: the faster one that fits).")
     checkpoint_activations: Flag = switch(
         "--checkpoint-activations/--keep-activations",
         "Recompute activations, or keep them (default: the faster way that fits).",
     )
-    price: Number = option("DOLLARS", "Per device and hour (default: a typical price).")
+    price: Float = option("DOLLARS", "Per device and hour (default: a typical price).")
 
 
 @options.takes(Training, Devices)

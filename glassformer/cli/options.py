@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\\": "\\"}
 
-Verb = TypeVar("Verb", bound=Callable[..., None])
+VerbT = TypeVar("VerbT", bound=Callable[..., None])
 
-Text = str | None
-Texts = list[str] | None
-Whole = int | None
-Number = float | None
+String = str | None
+Strings = list[str] | None
+Integer = int | None
+Float = float | None
 Flag = bool | None
 
 
@@ -106,11 +106,11 @@ def recipe_options(verb: Options) -> list[Parameter]:
     return [_parameter(name, _for_typer(name, kind)) for name, kind in options_of(verb).items()]
 
 
-def takes(*groups: type[Group] | list[Parameter], without: str = "") -> Callable[[Verb], Verb]:
+def takes(*groups: type[Group] | list[Parameter], without: str = "") -> Callable[[VerbT], VerbT]:
     """Give a verb the options of these groups, after its positional parameters and before its
     keyword-only ones. It receives those that were passed, by name."""
 
-    def with_options(verb: Verb) -> Verb:
+    def with_options(verb: VerbT) -> VerbT:
         @wraps(verb)
         def call(**values: Any) -> None:
             verb(**{name: value for name, value in values.items() if value is not None})
@@ -168,16 +168,16 @@ Model = Annotated[
     ),
 ]
 
-Data = Annotated[Texts, _shared("data")]
+Data = Annotated[Strings, _shared("data")]
 DataToRead = Annotated[list[str], _shared("data")]
-Source = Annotated[Texts, _shared("source")]
-Target = Annotated[Texts, _shared("target")]
-SourceColumn = Annotated[Text, _shared("source_column")]
-TargetColumn = Annotated[Text, _shared("target_column")]
-TextColumn = Annotated[Texts, _shared("text_column")]
-LabelColumn = Annotated[Text, _shared("label_column")]
-ImageColumn = Annotated[Text, _shared("image_column")]
-Encoding = Annotated[Text, _shared("encoding")]
+Source = Annotated[Strings, _shared("source")]
+Target = Annotated[Strings, _shared("target")]
+SourceColumn = Annotated[String, _shared("source_column")]
+TargetColumn = Annotated[String, _shared("target_column")]
+TextColumn = Annotated[Strings, _shared("text_column")]
+LabelColumn = Annotated[String, _shared("label_column")]
+ImageColumn = Annotated[String, _shared("image_column")]
+Encoding = Annotated[String, _shared("encoding")]
 
 JsonObject = Annotated[bool, _json("Print one JSON object.")]
 JsonLines = Annotated[bool, _json("Print one JSON object per line.")]
@@ -192,23 +192,23 @@ Picture = Annotated[
 
 
 class Sampling(Group, heading="Sampling"):
-    temperature: Number = option(
+    temperature: Float = option(
         "X", "Sampling temperature; 0 is greedy, higher is more random (default: 1.0)."
     )
-    top_k: Whole = count("Sample from the N most likely tokens.")
-    top_p: Number = option("P", "Sample from the most likely tokens with total probability P.")
-    min_p: Number = option(
+    top_k: Integer = count("Sample from the N most likely tokens.")
+    top_p: Float = option("P", "Sample from the most likely tokens with total probability P.")
+    min_p: Float = option(
         "P", "Sample from tokens at least P times as likely as the most likely one."
     )
-    repetition_penalty: Number = option(
+    repetition_penalty: Float = option(
         "X", "Penalty for repeated tokens; above 1 makes them less likely (default: 1.0)."
     )
-    seed: Whole = option("N", "Random seed, for reproducible text.")
+    seed: Integer = option("N", "Random seed, for reproducible text.")
 
 
 class Beams(Group, heading="Beam search"):
-    num_beams: Whole = count("Number of beams; 1 means no beam search (default: 1).")
-    length_penalty: Number = option(
+    num_beams: Integer = count("Number of beams; 1 means no beam search (default: 1).")
+    length_penalty: Float = option(
         "X",
         "Divide scores by length to the power of X; higher values favour longer texts "
         "(default: 1.0).",
@@ -216,30 +216,30 @@ class Beams(Group, heading="Beam search"):
 
 
 class TranslationBeams(Group, heading="Beam search"):
-    num_beams: Whole = count("Number of beams; 1 is greedy search (default: 5).")
-    length_penalty: Number = Beams.length_penalty
-    num_beam_groups: Whole = count("Number of beam groups, for diverse beam search (default: 1).")
-    diversity_penalty: Number = option(
+    num_beams: Integer = count("Number of beams; 1 is greedy search (default: 5).")
+    length_penalty: Float = Beams.length_penalty
+    num_beam_groups: Integer = count("Number of beam groups, for diverse beam search (default: 1).")
+    diversity_penalty: Float = option(
         "X", "Penalty for tokens that other groups chose (default: 0.5)."
     )
 
 
 class Writing(Group, heading="Output"):
-    max_new_tokens: Whole = count("Maximum number of tokens to generate (default: 200).")
-    no_repeat_ngram_size: Whole = count("Never repeat a sequence of N tokens.")
-    num_return_sequences: Whole = count("Number of texts to print (default: 1).")
-    stop: Texts = option(
+    max_new_tokens: Integer = count("Maximum number of tokens to generate (default: 200).")
+    no_repeat_ngram_size: Integer = count("Never repeat a sequence of N tokens.")
+    num_return_sequences: Integer = count("Number of texts to print (default: 1).")
+    stop: Strings = option(
         "TEXT", r"Stop before this string (\n is a line break; may be repeated).", parser=unescape
     )
 
 
 class Translations(Group, heading="Output"):
-    max_new_tokens: Whole = count(
+    max_new_tokens: Integer = count(
         "Maximum number of tokens in a translation (default: from the training data)."
     )
-    num_return_sequences: Whole = Writing.num_return_sequences
-    no_repeat_ngram_size: Whole = Writing.no_repeat_ngram_size
-    prefix: Text = option("TEXT", "Text that the translation must start with.")
+    num_return_sequences: Integer = Writing.num_return_sequences
+    no_repeat_ngram_size: Integer = Writing.no_repeat_ngram_size
+    prefix: String = option("TEXT", "Text that the translation must start with.")
     copy_unknown: Flag = switch(
         "--copy-unknown/--keep-unknown",
         "Copy unknown words from the source, or keep the unknown token (default: copy).",
@@ -247,16 +247,16 @@ class Translations(Group, heading="Output"):
 
 
 class CaptionBeams(Group, heading="Beam search"):
-    num_beams: Whole = count("Number of beams; 1 is greedy search (default: 4).")
-    length_penalty: Number = Beams.length_penalty
+    num_beams: Integer = count("Number of beams; 1 is greedy search (default: 4).")
+    length_penalty: Float = Beams.length_penalty
 
 
 class Captions(Group, heading="Output"):
-    max_new_tokens: Whole = count(
+    max_new_tokens: Integer = count(
         "Maximum number of tokens in a caption (default: as in the longest training caption)."
     )
-    num_return_sequences: Whole = count("Number of captions of each image (default: 1).")
-    no_repeat_ngram_size: Whole = Writing.no_repeat_ngram_size
+    num_return_sequences: Integer = count("Number of captions of each image (default: 1).")
+    no_repeat_ngram_size: Integer = Writing.no_repeat_ngram_size
 
 
 @contextmanager

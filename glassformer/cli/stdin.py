@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from glassformer.cli.options import Strings
 from glassformer.cli.output import note
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import similar
 
 T = TypeVar("T")
-Texts = list[str] | None
 _SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}")
 # A word with one of these is the name of a file, even if no other file has a similar name.
 _ENDINGS = frozenset((".txt", ".md", ".csv", ".tsv", ".json", ".jsonl", ".html", ".log", ".xml"))
@@ -110,7 +110,7 @@ def read_lines(argument: str | None) -> Iterator[str]:
         note("stdin is empty: there is nothing to read.")
 
 
-def check_text_or_data(text: str | Texts, data: Texts, text_column: Texts) -> None:
+def check_text_or_data(text: str | Strings, data: Strings, text_column: Strings) -> None:
     """For a verb that reads a text, stdin, or files."""
     if data and text:
         raise UsageError("both a text and --data were passed. Leave out one of them.")

@@ -57,7 +57,7 @@ def _about(name: str) -> str:
 class Run(options.Group, heading="Run"):
     out: Path | None = option("FOLDER", "Run folder (default: runs/MODEL-DATA).")
     recipe: Path | None = option("FILE", "YAML file with settings; options override it.")
-    assignments: options.Texts = option(
+    assignments: options.Strings = option(
         "KEY=VALUE", "Set any key of the recipe (may be repeated).", "--set"
     )
     resume: options.Flag = switch("--resume", "Continue a run that was stopped.")

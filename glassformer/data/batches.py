@@ -146,7 +146,7 @@ def end_to_end(rows: Sequence[Any], dtype: npt.DTypeLike) -> tuple[Array, Array]
     return items, np.array([len(row) for row in rows], dtype=np.int64)
 
 
-class Batches:
+class BatchSampler:
     """The row indices of each batch; batches are numbered across epochs."""
 
     per_epoch: int
@@ -178,7 +178,7 @@ class Batches:
         return 1 - float(self.lengths.sum() / np.sum(widths))
 
 
-class Buckets(Batches):
+class Buckets(BatchSampler):
     """Batches of `batch_size` rows, sorted by length within a pool."""
 
     def __init__(self, lengths: Array, batch_size: int, seed: int) -> None:
@@ -343,7 +343,7 @@ def _sides(path: Path) -> list[Path]:
     return [path.with_stem(f"{path.stem}_{side}") for side in ("source", "target")]
 
 
-class PairBuckets(Batches):
+class PairBuckets(BatchSampler):
     """Batches of about the same number of tokens."""
 
     def __init__(self, pairs: PairedRows, most_items: int, seed: int) -> None:

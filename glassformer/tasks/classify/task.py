@@ -201,7 +201,7 @@ class ClassifyDataset(labels.LabelledDataset):
         return {"paths": str(series)} if series.is_file() else None
 
 
-class Texts(Sequence[Tensor]):
+class EncodedTexts(Sequence[Tensor]):
     """The ids of each text, read when they are needed."""
 
     def __init__(self, rows: LabelledRows) -> None:
@@ -226,7 +226,7 @@ class ClassifyObjective(labels.ClassObjective):
         words: Sequence[str] = ()
         if isinstance(preprocessing, TextPreprocessing):
             words = preprocessing.tokenizer.words
-        model.see(Texts(self.dataset.training), words)
+        model.see(EncodedTexts(self.dataset.training), words)
 
     def loss(self, model: TextClassifier, batch: LabelledBatch) -> Tensor:
         def loss_of(logits: Tensor) -> Tensor:
