@@ -170,7 +170,7 @@ def _height_and_width(value: Any) -> Any:
 
 
 Count = Annotated[int, BeforeValidator(_whole)]
-Names = Annotated[tuple[str, ...], BeforeValidator(several)]
+StringTuple = Annotated[tuple[str, ...], BeforeValidator(several)]
 Side = Annotated[Count, Field(ge=1, le=2**14)]
 ImageSize = Annotated[tuple[Side, Side], BeforeValidator(_height_and_width)]
 """Height and width in pixels."""

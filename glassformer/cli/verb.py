@@ -22,6 +22,7 @@ from glassformer.checkpoint.model_names import is_hub_name, no_model, no_run
 from glassformer.errors import GlassformerError
 from glassformer.machine.processes import SIGNALS, outside_imports
 from glassformer.models import MODELS, row
+from glassformer.options import OnePath, Paths
 from glassformer.wording import did_you_mean
 
 Rows = list[tuple[str, str]]
@@ -218,10 +219,8 @@ def _help(param: Any) -> str:
 # --- names that are typed ---
 # A typing error is answered at once, with the name that was probably meant.
 
-Names = str | Path | Sequence[Path] | None
 
-
-def _check_models(names: Names) -> None:
+def _check_models(names: Paths | None) -> None:
     """Raise if one is neither here nor a name on the hub."""
     from glassformer.data.text_files import local_path
 
@@ -230,16 +229,16 @@ def _check_models(names: Names) -> None:
             raise GlassformerError(no_model(Path(str(path))))
 
 
-def _check_runs(names: Names) -> None:
+def _check_runs(names: Paths | None) -> None:
     for path in map(Path, _several(names)):
         if not path.exists():
             raise GlassformerError(no_run(path))
 
 
-def _several(names: Names) -> Sequence[str | Path]:
+def _several(names: Paths | None) -> Sequence[OnePath]:
     if names is None:
         return []
-    return [names] if isinstance(names, str | Path) else names
+    return [names] if isinstance(names, str | os.PathLike) else names
 
 
 known_model = before_running(_check_models)

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from glassformer.config import Config, Count, Names, parse
+from glassformer.config import Config, Count, StringTuple, parse
 from glassformer.errors import UsageError
 
 # --- words and sentences in any script, for datatrove's filters ---
@@ -271,11 +271,11 @@ NUM_BUCKETS, HASHES_PER_BUCKET, SHINGLE_WORDS = 20, 5, 5
 class BuildSettings(Config):
     """What decides which pages become part of a corpus, and how it is written."""
 
-    language: Names = ("en",)
+    language: StringTuple = ("en",)
     """Languages to keep, as codes such as en; any: all."""
     language_threshold: float = Field(0.7, ge=0, le=1)
     """The lowest probability of the language of a text."""
-    quality: Names = SETS
+    quality: StringTuple = SETS
     """Sets of rules that a text must follow; none: no rules."""
     similarity: float = Field(0.8, gt=0, le=1)
     """The Jaccard similarity of two texts from which the later one is dropped."""

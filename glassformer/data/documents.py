@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from glassformer.config import Config, Names
+from glassformer.config import Config, StringTuple
 from glassformer.data import tables, text_files
 from glassformer.data.chats import TEMPLATE, chat_documents, with_chats
 from glassformer.data.columns import CURE_OF_STRINGS, are_strings
@@ -36,16 +36,16 @@ _AT_ONCE = 2**20  # characters of a text file that are read together
 class CorpusConfig(Config):
     """The text to train on, and the text to validate on."""
 
-    paths: Names = Field(min_length=1)
+    paths: StringTuple = Field(min_length=1)
     """Files, folders, or datasets on the Hugging Face hub (`namespace/name:config@split`)."""
-    validation_paths: Names = ()
+    validation_paths: StringTuple = ()
     """Separate validation text (empty: a part of `paths` is held out)."""
-    text_column: Names = ()
+    text_column: StringTuple = ()
     """The text column of a table, by name, dotted path or number; several are joined by a line
     break (empty: detected by name and content)."""
     encoding: str = "utf-8"
     """Encoding of files that are not valid UTF-8 (utf-8: detected)."""
-    chat_template: Names = TEMPLATE
+    chat_template: StringTuple = TEMPLATE
     """How a message of a conversation is written: strings with {role} and {content}."""
     validation_fraction: float | None = Field(None, gt=0, lt=0.5)
     """The fraction to hold out if there are no `validation_paths` (null: a tenth, but of less than
@@ -62,11 +62,11 @@ class LabelledConfig(CorpusConfig):
 
     label_column: str | None = None
     """The column of the labels (null: detected by name and content)."""
-    test_paths: Names = ()
+    test_paths: StringTuple = ()
     """Test data: the best model is evaluated on it once, at the end of training."""
 
     @property
-    def parts(self) -> tuple[Names, Names, Names]:
+    def parts(self) -> tuple[StringTuple, StringTuple, StringTuple]:
         """The files to train, to validate and to test on."""
         return self.paths, self.validation_paths, self.test_paths
 

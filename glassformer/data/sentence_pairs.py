@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import Field, model_validator
 
-from glassformer.config import Config, Names
+from glassformer.config import Config, StringTuple
 from glassformer.data.pair_files import Pair, PairReader
 from glassformer.data.rows import Array, DiskList, Mask
 from glassformer.data.split import Groups, Keys, among, choose, content_key
@@ -185,16 +185,16 @@ class PairFiles(NamedTuple):
 class PairsConfig(Config):
     """The sentence pairs to train on, and those to validate on."""
 
-    paths: Names = ()
+    paths: StringTuple = ()
     """Files, or Hugging Face datasets (`namespace/name:config@split`), that contain both sides."""
-    source_paths: Names = ()
+    source_paths: StringTuple = ()
     """Alternatively a file for each side, with one sentence per line: the source side."""
-    target_paths: Names = ()
+    target_paths: StringTuple = ()
     """The target side of `source_paths`, in the same order."""
-    validation_paths: Names = ()
+    validation_paths: StringTuple = ()
     """Separate validation pairs (empty: a part of the others is held out)."""
-    validation_source_paths: Names = ()
-    validation_target_paths: Names = ()
+    validation_source_paths: StringTuple = ()
+    validation_target_paths: StringTuple = ()
     source_column: str | None = None
     """The column of a table, the key in a column of translations, or the language of a .tmx (null:
     detected by name and content)."""

@@ -172,7 +172,7 @@ def read_model(
     ours = distinct(model.state_dict(keep_vars=True))
     links_in_file = dict[str, Link]()
     for link in layout.links(config):
-        names = names_of(link, layout.prefix)
+        names = tensor_names(link, layout.prefix)
         links_in_file[next((name for name in names if name in source.shapes), link.theirs)] = link
     _check_shapes(links_in_file, ours, source, where)
     extra = _extra(layout, links_in_file.keys(), source, where)
@@ -207,7 +207,7 @@ def their_tensors(layout: Layout, model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-def names_of(link: Link, prefix: str) -> tuple[str, ...]:
+def tensor_names(link: Link, prefix: str) -> tuple[str, ...]:
     """What files may call a tensor: its own name, an alias, or without the prefix of the body."""
     return (link.theirs, *link.aliases, link.theirs.removeprefix(prefix))
 

@@ -25,7 +25,7 @@ from glassformer.config import Config, Values
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json
 from glassformer.formats import conversion
-from glassformer.formats.conversion import Shape, WeightFiles, names_of
+from glassformer.formats.conversion import Shape, WeightFiles, tensor_names
 from glassformer.formats.families import FAMILIES
 from glassformer.formats.family import MOST_LABELS, Family, Layout
 from glassformer.formats.links import Link
@@ -241,14 +241,16 @@ class Adapter:
         """The tensors of the base model with the adapter merged; `is_other`: the adapter brings
         another head than the base model has."""
         links = {
-            name: link for link in layout.links(config) for name in names_of(link, layout.prefix)
+            name: link
+            for link in layout.links(config)
+            for name in tensor_names(link, layout.prefix)
         }
         shapes = dict(source.shapes)
         if is_other:  # the head of the base model is left out
             shapes = {name: shape for name, shape in shapes.items() if name in links}
         saved = self._replaced(links, layout)
         for link, name in saved:
-            for alias in names_of(link, layout.prefix):
+            for alias in tensor_names(link, layout.prefix):
                 shapes.pop(alias, None)
             shapes[link.theirs] = self.file.shapes[name]
         updates = self._updates(links, layout, source)
@@ -275,7 +277,7 @@ class Adapter:
         updates = {}
         for layer in self._updated():
             link = links.get(conversion.renamed(f"{layer}.weight", layout.renames))
-            names = () if link is None else names_of(link, layout.prefix)
+            names = () if link is None else tensor_names(link, layout.prefix)
             target = next((name for name in names if name in source.shapes), None)
             if link is None or target is None:
                 raise GlassformerError(
@@ -333,7 +335,7 @@ class Adapter:
                 )
 
     def _excludes(self, link: Link, prefix: str) -> bool:
-        layers = [name.removesuffix(".weight") for name in names_of(link, prefix)]
+        layers = [name.removesuffix(".weight") for name in tensor_names(link, prefix)]
         return any(_ends_with(layer, end) for layer in layers for end in self.excluded)
 
     def scale(self, layer: str) -> float:

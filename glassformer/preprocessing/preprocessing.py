@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from pydantic import ConfigDict, Field
 
-from glassformer.config import Config, Names, parse
+from glassformer.config import Config, StringTuple, parse
 from glassformer.data.labels import Labelled
 from glassformer.errors import GlassformerError
 from glassformer.files import new_file, write_json
@@ -173,7 +173,7 @@ class LabelledInputs(Preprocessing):
     what_is_kept: ClassVar[str]
     """Which part of an input that is too long is read, in words."""
 
-    text_column: Names = ()
+    text_column: StringTuple = ()
     """The columns of the training data that held the input."""
     label_column: str | None = None
     """The column that held the label or the tags."""

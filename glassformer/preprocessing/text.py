@@ -23,7 +23,7 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
-from glassformer.config import Config, Count, Names
+from glassformer.config import Config, Count, StringTuple
 from glassformer.data.batches import open_tokens, write_tokens
 from glassformer.data.chats import TEMPLATE
 from glassformer.data.documents import stream_documents
@@ -58,13 +58,13 @@ class TextPreprocessing(LabelledInputs):
     tokenizer: Tokenizer = tokenizer_field()
     is_causal: bool = False
     """The model reads from left to right: the last token sums up the text."""
-    chat_template: Names = TEMPLATE
+    chat_template: StringTuple = TEMPLATE
     """How the messages of conversations are written: strings with {role} and {content}."""
     label_separator: str | None = None
     """What separates several labels in a cell of the training data."""
     tag_scheme: SchemeName | None = None
     """How the tags of the training data mark entities; null if they mark none."""
-    end_tokens: Names = ()
+    end_tokens: StringTuple = ()
     """Entries of the vocabulary that end a generated text, besides the end of text."""
     begin_token: str | None = None
     """The entry that an imported model calls the beginning of a text, though it may read none."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from glassformer.config import Config, Count, Names, Origins, Values, parse, several
+from glassformer.config import Config, Count, Origins, StringTuple, Values, parse, several
 from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.options import OptimizerKind, ScheduleKind, StrategyKind
@@ -161,7 +161,7 @@ class FinetuneConfig(Config):
     """new: the model gets a new head for another task; kept: it continues as it is."""
     digest: str | None = None
     """The SHA-256 of its weights; null: computed when training begins."""
-    lineage: Names = ()
+    lineage: StringTuple = ()
     """What the model was trained on before, the latest first; found out when training begins."""
     published: bool | None = None
     """The model was not trained from scratch here: it learns more gently, by AdamW; null: found
@@ -180,7 +180,7 @@ class FinetuneConfig(Config):
     """Scale the change by alpha / √rank instead of alpha / rank."""
     tokenizer: Literal["kept", "new"] = "kept"
     """new: learn another tokenizer from the data; the embeddings follow it."""
-    add_tokens: Names = ()
+    add_tokens: StringTuple = ()
 
     @property
     def continues(self) -> bool:

@@ -345,7 +345,7 @@ def merged_settings(settings: Config | None, changes: dict[str, Any]) -> dict[st
     return ({} if settings is None else settings.model_dump(exclude_unset=True)) | changes
 
 
-def names_of(paths: str | Sequence[str]) -> list[str]:
+def as_list(paths: str | Sequence[str]) -> list[str]:
     return [paths] if isinstance(paths, str) else list(paths)
 
 

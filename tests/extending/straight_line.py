@@ -31,7 +31,7 @@ from glassformer.tasks.task import (
     Predictor,
     Source,
     Task,
-    names_of,
+    as_list,
 )
 
 
@@ -95,7 +95,7 @@ class Fit(Result):
 
 class LinePredictor(Predictor):
     def evaluate(self, paths: str | Sequence[str]) -> Fit:
-        return squared_error(self.model, torch.from_numpy(read_points(names_of(paths))))
+        return squared_error(self.model, torch.from_numpy(read_points(as_list(paths))))
 
 
 @torch.no_grad()

@@ -32,7 +32,7 @@ from glassformer.tasks.alignment import attention_to, select_weights, shown_toke
 from glassformer.tasks.caption import scores
 from glassformer.tasks.image_subjects import LARGEST_PICTURE, of_caption
 from glassformer.tasks.inspecting import IMAGE_VIEWS, InspectsImages
-from glassformer.tasks.task import View, names_of
+from glassformer.tasks.task import View, as_list
 
 
 class CaptionSettings(Beams):
@@ -220,7 +220,7 @@ class CaptionPredictor(InspectsImages):
             images, notes = kept or [], list[str]()
             if kept is None:
                 images, notes = read_images(
-                    names_of(paths),
+                    as_list(paths),
                     Path(folder),
                     preprocessing.image_size,
                     preprocessing.num_channels,

@@ -28,7 +28,7 @@ from glassformer.tasks.classify.scores import Answers, Classification, read_logi
 from glassformer.tasks.evaluating import WrongLabel
 from glassformer.tasks.inspecting import InspectsText
 from glassformer.tasks.subjects import of_labels
-from glassformer.tasks.task import Predictor, View, names_of
+from glassformer.tasks.task import Predictor, View, as_list
 from glassformer.wording import counted
 
 _OTHER_COLUMN = " If the labels are in another column, pass --label-column."
@@ -181,7 +181,7 @@ class LabelPredictor(Predictor):
     ) -> tuple[Sequence[LabelledExample], list[LabelledExample], Counter[str], list[str]]:
         """The examples of files, those whose labels the model has, the other labels with their
         counts, and notes on what was left out."""
-        names = names_of(paths)
+        names = as_list(paths)
         examples, notes = self.preprocessing.read_labelled(
             names, text_column, label_column, encoding
         )

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from glassformer.config import Count, Names, parse
+from glassformer.config import Count, StringTuple, parse
 from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.generation.beam import beam_search
@@ -34,7 +34,7 @@ from glassformer.tasks.language.chat import Message, newest, prompt_ids, stops
 from glassformer.tasks.language.scores import LanguageResult, evaluate_language
 from glassformer.tasks.neighbours import NeighbourFinder
 from glassformer.tasks.subjects import of_language
-from glassformer.tasks.task import Texts, merged_settings, names_of
+from glassformer.tasks.task import Texts, as_list, merged_settings
 from glassformer.text.streaming import StopFilter, TextStream
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.text.words import count_bytes, notes_on_bytes
@@ -54,7 +54,7 @@ class GenerationSettings(Sampling):
     length_penalty: float = Field(1.0, ge=-10, le=10)
     num_beam_groups: Count = Field(1, ge=1)
     diversity_penalty: float | None = Field(None, ge=0)
-    stop: Names = ()
+    stop: StringTuple = ()
     """The text ends before the first of these."""
     seed: int | None = Field(None, ge=0)
     """The same seed writes the same text; null: a different one each time."""
@@ -445,7 +445,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
                 f"{self.model.context_length:,}."
             )
         with collecting() as happened:
-            ids, size = self.preprocessing.read_ids(names_of(paths), text_column, encoding)
+            ids, size = self.preprocessing.read_ids(as_list(paths), text_column, encoding)
         result = evaluate_language(self.model, ids, size, context)
         refuse_nan(torch.tensor(result.loss))
         notes = (*happened.notes(), *notes_on_bytes(self.tokenizer, size))

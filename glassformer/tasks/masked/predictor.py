@@ -28,7 +28,7 @@ from glassformer.tasks.inspecting import InspectsText
 from glassformer.tasks.masked.scores import MaskedResult, evaluate_masked
 from glassformer.tasks.neighbours import NeighbourFinder
 from glassformer.tasks.subjects import of_masked, of_vector
-from glassformer.tasks.task import Texts, names_of
+from glassformer.tasks.task import Texts, as_list
 from glassformer.text.tokenizers import MASKS, Frame
 
 READ_AT_ONCE = 2**12  # tokens of texts that become vectors
@@ -201,7 +201,7 @@ class MaskedPredictor(InspectsText, NeighbourFinder):
         True
         """
         with collecting() as happened:
-            ids, _ = self.preprocessing.read_ids(names_of(paths), text_column, encoding)
+            ids, _ = self.preprocessing.read_ids(as_list(paths), text_column, encoding)
         masking = Masking(self.preprocessing, self.model.context_length)
         result = evaluate_masked(self.model, ids, masking)
         refuse_nan(torch.tensor(result.loss))

@@ -26,7 +26,7 @@ from glassformer.preprocessing.images import ImageInput, PalettePreprocessing
 from glassformer.tasks.image_subjects import of_painting
 from glassformer.tasks.inspecting import InspectsImages
 from glassformer.tasks.paint.scores import PaintResult, evaluate_painting, paint
-from glassformer.tasks.task import names_of
+from glassformer.tasks.task import as_list
 
 MOST_IMAGES = 256  # painted at once: more would not fit into memory
 COMPLETIONS = 4
@@ -118,7 +118,7 @@ class PaintPredictor(InspectsImages):
         >>> model.evaluate("digits/test").bits_per_dim > 0
         True
         """
-        names, column = names_of(paths), image_column or self.preprocessing.image_column
+        names, column = as_list(paths), image_column or self.preprocessing.image_column
         images, notes = self.preprocessing.read_unlabelled(names, column, encoding)
 
         def take(rows: range) -> Array:

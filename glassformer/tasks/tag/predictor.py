@@ -19,7 +19,7 @@ from glassformer.tasks.inspecting import InspectsText
 from glassformer.tasks.subjects import of_labels
 from glassformer.tasks.tag import scores
 from glassformer.tasks.tag.scores import SpelledSentences, Tagging
-from glassformer.tasks.task import names_of
+from glassformer.tasks.task import as_list
 from glassformer.text.words import split_words
 
 Sentences = list[str] | list[list[str]] | list[str | list[str]] | tuple[str, ...]
@@ -128,7 +128,7 @@ class TagPredictor(InspectsText):
         >>> model.evaluate("test.conll").f1
         1.0
         """
-        names = names_of(paths)
+        names = as_list(paths)
         column = label_column or self.preprocessing.label_column
         columns = text_column or self.preprocessing.text_column
         with collecting() as happened:

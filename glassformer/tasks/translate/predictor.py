@@ -37,7 +37,7 @@ from glassformer.tasks.alignment import (
 )
 from glassformer.tasks.inspecting import TEXT_VIEWS, InspectsTranslations
 from glassformer.tasks.subjects import of_translation
-from glassformer.tasks.task import Texts, View, merged_settings, names_of
+from glassformer.tasks.task import Texts, View, as_list, merged_settings
 from glassformer.tasks.translate import scores
 from glassformer.text.tokenizers import readable
 from glassformer.text.words import fitting_pieces
@@ -226,7 +226,7 @@ class TranslatePredictor(InspectsTranslations):
         """
         preprocessing, notes = self.preprocessing, list[str]()
         pairs = pairs_of(
-            names_of(paths),
+            as_list(paths),
             source_paths,
             target_paths,
             source_column,

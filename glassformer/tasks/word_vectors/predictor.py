@@ -16,7 +16,7 @@ from glassformer.inspect import Flags
 from glassformer.models.word_vectors import WordVectors
 from glassformer.preprocessing.text import SkipGram, SkipGramPreprocessing
 from glassformer.tasks.neighbours import RARE, NeighbourFinder, Occurrence
-from glassformer.tasks.task import names_of
+from glassformer.tasks.task import as_list
 from glassformer.tasks.word_vectors.scores import SkipGramResult, evaluate_skip_gram
 from glassformer.wording import counted
 
@@ -43,7 +43,7 @@ class WordVectorsPredictor(NeighbourFinder):
                 "of words as neighbours."
             )
         with collecting() as happened:
-            ids, _ = self.preprocessing.read_ids(names_of(paths), text_column, encoding)
+            ids, _ = self.preprocessing.read_ids(as_list(paths), text_column, encoding)
         skip_gram = SkipGram(self.preprocessing, self.model.counts.cpu().numpy())
         result = evaluate_skip_gram(self.model, ids, skip_gram)
         if not result.num_pairs:
