@@ -29,7 +29,7 @@ from transformers import ViTForImageClassification
 from benchmarks.machine import describe
 from benchmarks.steps import Step, in_turns, step_of
 from glassformer.data.augmentation import AugmentationConfig, augment
-from glassformer.machine.host import prepare
+from glassformer.machine.host import set_up
 from glassformer.models.vit import ViT, ViTConfig
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.windows import WindowAttention
@@ -138,7 +138,7 @@ def compare_training() -> None:
     with torch.no_grad():
         gap = (ours_like(other).eval()(pixels) - other(pixels).logits).abs().max()
     print(f"largest difference of the logits: {gap:.1e}")
-    precision = prepare().precision
+    precision = set_up().precision
     plain, mine, their_speed = in_turns(training(other, precision), STEPS, ROUNDS)
     print(f"transformers {their_speed:.0f} images/s")
     for name, speed in (("float32", plain), (precision, mine)):

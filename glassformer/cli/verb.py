@@ -38,11 +38,11 @@ def before_running(check: Callable[[ValueT], None]) -> Callable[[typer.Context, 
     """A callback for a parameter: check its value when the whole command line has been understood.
     What is wrong with the command itself is reported first."""
 
-    def remember(context: typer.Context, value: ValueT) -> ValueT:
+    def defer(context: typer.Context, value: ValueT) -> ValueT:
         context.meta.setdefault(CHECKS, []).append(partial(check, value))
         return value
 
-    return remember
+    return defer
 
 
 class Verb(TyperCommand):

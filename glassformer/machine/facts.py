@@ -275,11 +275,11 @@ def side_by_side(work: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> It
         return
     is_over = threading.Event()
 
-    def prepare() -> None:
+    def share_threads() -> None:
         torch.set_num_threads(threads // workers)
         _mine.is_over = is_over
 
-    pool = ThreadPoolExecutor(workers, initializer=prepare)
+    pool = ThreadPoolExecutor(workers, initializer=share_threads)
     try:
         yield from pool.map(work, items)
     finally:

@@ -1,7 +1,7 @@
 """The machine, and the settings that follow from it: device, precision and threads.
 
     machine()    what was found and measured → Machine: the choices, and why
-    prepare()    the same, put into force; what the user or a resumed run gives comes first
+    set_up()     the same, put into force; what the user or a resumed run gives comes first
 
 Which precision to train in is measured, each candidate in a child process of its own, since a CPU
 may advertise bf16 instructions that kill the process that uses them:
@@ -12,7 +12,7 @@ may advertise bf16 instructions that kill the process that uses them:
     float16    not tried
 
 The children import torch side by side and then measure one at a time: the probe waits for one
-import, not for three, and no two measurements compete. The answer is remembered on disk.
+import, not for three, and no two measurements compete. The answer is cached on disk.
 """
 
 import contextlib
@@ -169,7 +169,7 @@ def machine(
     )
 
 
-def prepare(
+def set_up(
     threads: int | None = None,
     precision: str | None = None,
     device: str | None = None,
@@ -223,18 +223,18 @@ def pick_device(wish: str | None = None) -> str:
 
 
 def _measurements(fingerprint: Fingerprint, refresh: bool, notify: Notify) -> Measurements:
-    def remembered() -> Measurements | None:
-        return None if refresh else _measured.get(fingerprint) or recall(fingerprint)
+    def cached() -> Measurements | None:
+        return None if refresh else _measured.get(fingerprint) or load_measurements(fingerprint)
 
-    measured = remembered()
+    measured = cached()
     if measured is None:
         with one_at_a_time():
-            measured = remembered()  # another rank may have measured while this one waited
+            measured = cached()  # another rank may have measured while this one waited
             if measured is None:
                 notify("Measuring what this machine can do (only once, for a few seconds).")
                 measured = try_precisions(fingerprint.device, fingerprint.thread_counts)
                 if measured["float32"].speeds:  # else it was a bad moment, not the machine
-                    remember(fingerprint, measured)
+                    store_measurements(fingerprint, measured)
     _measured[fingerprint] = measured
     return measured
 
@@ -378,7 +378,7 @@ def _why_not(name: str, measurement: Measurement, ratio: float) -> str:
     return f"{name} is {how}"
 
 
-# --- what was measured before ---
+# --- the cache of measurements ---
 # One small JSON file per kind of machine, named after everything that could change the answer, so a
 # new torch, another GPU or another ONEDNN_MAX_CPU_ISA finds no file and measures again. The cache
 # is a convenience: a damaged file is measured over, and a folder that cannot be written is done
@@ -398,8 +398,10 @@ def cache_dir() -> Path | None:
     return None
 
 
-def recall(fingerprint: Fingerprint, names: Collection[str] = PRECISIONS) -> Measurements | None:
-    """What was measured before, if it is there and whole: a measurement for each of `names`."""
+def load_measurements(
+    fingerprint: Fingerprint, names: Collection[str] = PRECISIONS
+) -> Measurements | None:
+    """The cached measurements, if there is one for each of `names`."""
     folder = cache_dir()
     if folder is None:
         return None
@@ -411,8 +413,8 @@ def recall(fingerprint: Fingerprint, names: Collection[str] = PRECISIONS) -> Mea
     return measured if measured.keys() == set(names) else None
 
 
-def remember(fingerprint: Fingerprint, measured: Measurements) -> None:
-    """A reader sees the old file or the new one, never half of one."""
+def store_measurements(fingerprint: Fingerprint, measured: Measurements) -> None:
+    """Write them to the cache. A reader sees the old file or the new one, never half of one."""
     folder = cache_dir()
     if folder is None:
         return

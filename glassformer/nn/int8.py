@@ -114,7 +114,7 @@ def is_quantized(model: nn.Module) -> bool:
     return any(isinstance(module, QuantizedLinear) for module in model.modules())
 
 
-# --- which kernel multiplies: measured once on each machine, and remembered ---
+# --- which kernel multiplies: measured once on each machine, and cached ---
 #
 #     onednn     0.04  0.19  0.32 TFLOP/s for 1, 8 and 32 rows   → chosen
 #     fbgemm     0.04  0.13  0.17
@@ -140,10 +140,10 @@ def int8_kernel() -> str:
         onednn_max_cpu_isa=os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
     )
     with host.one_at_a_time():
-        measured = host.recall(fingerprint, KERNELS)
+        measured = host.load_measurements(fingerprint, KERNELS)
         if measured is None:
             measured = measure({name: _command(name) for name in KERNELS}, TIMEOUT)
-            host.remember(fingerprint, measured)
+            host.store_measurements(fingerprint, measured)
     best = fastest(measured)
     if best == FALLBACK:
         problems = "; ".join(

@@ -15,7 +15,7 @@ import torch
 from glassformer.checkpoint.model_folder import GENERATION
 from glassformer.checkpoint.open import open_config, open_model
 from glassformer.errors import UsageError
-from glassformer.machine.host import prepare
+from glassformer.machine.host import set_up
 from glassformer.models import row
 from glassformer.nn import int8
 from glassformer.nn.attention import merge_projections
@@ -67,7 +67,7 @@ def load(path: str | os.PathLike[str], quantize: str | None = None) -> Predictor
     if quantize is not None:
         int8.quantize(model)
     device = "cpu" if int8.is_quantized(model) else None
-    setup = prepare(threads=torch.get_num_threads(), precision="float32", device=device)
+    setup = set_up(threads=torch.get_num_threads(), precision="float32", device=device)
     model = model.to(setup.device)
     merge_projections(model)
     pack_weights(model)

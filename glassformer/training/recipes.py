@@ -330,7 +330,7 @@ def use_machine(recipe: Recipe, notify: Notify = silently) -> host.Setup:
     """Apply the recipe's device, precision and threads. What is open is chosen when a run begins,
     and stays the same whenever it continues."""
     config = recipe.training
-    return host.prepare(
+    return host.set_up(
         threads=config.num_threads,
         precision=None if config.precision == "auto" else config.precision,
         device=None if config.device == "auto" else config.device,

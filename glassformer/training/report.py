@@ -31,7 +31,7 @@ from glassformer.files import check_folder, file_digest, write_file, write_json,
 from glassformer.inspect.chapters import NORMAL_95, Chapter, Examination, mean_interval
 from glassformer.inspect.figures import check_ending
 from glassformer.inspect.page import assembled
-from glassformer.machine.host import prepare
+from glassformer.machine.host import set_up
 from glassformer.models import count_parameters
 from glassformer.preprocessing import load_preprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS
@@ -282,7 +282,7 @@ def report_of(run: RunFolder) -> dict[str, Any]:
     recipe = run.recipe()
     threads = torch.get_num_threads()
     try:
-        prepare(threads=recipe.training.num_threads or threads, precision="float32")
+        set_up(threads=recipe.training.num_threads or threads, precision="float32")
         return _report(run, recipe)
     finally:
         torch.set_num_threads(threads)
@@ -297,7 +297,7 @@ def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
     seen = Examination()
     if (run.path / WEIGHTS).is_file():
         model = load_model(run.path).model
-        model.to(prepare(threads=torch.get_num_threads(), precision="float32").device)
+        model.to(set_up(threads=torch.get_num_threads(), precision="float32").device)
         if objective is not None:
             seen = objective.examine(model)
     name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()

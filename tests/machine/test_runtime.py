@@ -25,7 +25,7 @@ from glassformer.machine.host import (
     cache_dir,
     machine,
     pick_device,
-    prepare,
+    set_up,
 )
 from glassformer.machine.probe import WIDTHS
 
@@ -81,7 +81,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
 
 @pytest.fixture
 def torch_settings() -> Iterator[None]:
-    """Put back what prepare() sets for the whole process."""
+    """Put back what set_up() sets for the whole process."""
     threads, matmul = torch.get_num_threads(), torch.get_float32_matmul_precision()
     yield
     torch.set_num_threads(threads)
@@ -314,12 +314,12 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     assert cache_dir() == Path("/mine")
 
 
-# --- prepare -------------------------------------------------------------------------------------
+# --- set_up --------------------------------------------------------------------------------------
 
 
 def test_prepare_keeps_float32_exact_on_cpu(fake: Probe, torch_settings: None) -> None:
     torch.set_float32_matmul_precision("medium")
-    chosen = prepare(threads=1, device="cpu")
+    chosen = set_up(threads=1, device="cpu")
     assert (chosen.precision, chosen.threads) == ("float32", 1)
     assert torch.get_float32_matmul_precision() == "highest"
     assert torch.get_num_threads() == 1
@@ -327,7 +327,7 @@ def test_prepare_keeps_float32_exact_on_cpu(fake: Probe, torch_settings: None) -
 
 def test_a_precision_that_would_kill_the_process_is_refused(fake: Probe) -> None:
     with pytest.raises(GlassformerError, match=r"bfloat16 .*died: SIGILL.* Use precision float32"):
-        prepare(precision="bfloat16", device="cpu")
+        set_up(precision="bfloat16", device="cpu")
 
 
 def test_precision_and_threads_suit_the_width_of_the_model(
@@ -337,9 +337,9 @@ def test_precision_and_threads_suit_the_width_of_the_model(
         "float32": Measurement((Speed(128, 2, 0.2), Speed(256, 2, 0.2))),
         "bfloat16": Measurement((Speed(128, 2, 0.18), Speed(256, 1, 0.6))),
     }
-    assert prepare(device="cpu", width=128) == host.Setup("cpu", "float32", 2)
-    assert prepare(device="cpu", width=384) == host.Setup("cpu", "bfloat16", 1)
-    assert prepare(device="cpu", width=384, precision="float32").precision == "float32"
+    assert set_up(device="cpu", width=128) == host.Setup("cpu", "float32", 2)
+    assert set_up(device="cpu", width=384) == host.Setup("cpu", "bfloat16", 1)
+    assert set_up(device="cpu", width=384, precision="float32").precision == "float32"
     assert fake.calls == 1
     stdout, _ = run_doctor()
     assert "float32      0.2 / 0.2 TFLOP/s" in stdout
@@ -348,7 +348,7 @@ def test_precision_and_threads_suit_the_width_of_the_model(
 
 
 def test_a_run_that_says_everything_is_not_probed(fake: Probe, torch_settings: None) -> None:
-    chosen = prepare(threads=1, precision="float32", device="cpu")
+    chosen = set_up(threads=1, precision="float32", device="cpu")
     assert (chosen.device, chosen.precision, chosen.threads) == ("cpu", "float32", 1)
     assert fake.calls == 0
 
@@ -356,16 +356,16 @@ def test_a_run_that_says_everything_is_not_probed(fake: Probe, torch_settings: N
 def test_processes_of_one_node_share_its_cores(
     fake: Probe, torch_settings: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert prepare(device="cpu").threads == 2
+    assert set_up(device="cpu").threads == 2
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    assert prepare(device="cpu").threads == 1
+    assert set_up(device="cpu").threads == 1
 
 
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"precision": "float8"}])
 def test_a_setting_that_means_nothing_is_wrong_usage(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        prepare(**wrong)  # type: ignore[arg-type]
+        set_up(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wish", ["tpu", "cpu:3", "cuda:99"])

@@ -59,7 +59,7 @@ def test_a_kernel_that_dies_or_fails_is_left_out():
     assert int8.fastest(found) == "float32"
 
 
-def test_the_chosen_kernel_is_remembered(tmp_path, monkeypatch):
+def test_the_chosen_kernel_is_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
     trials = []
 
