@@ -216,8 +216,7 @@ PROMPT, NEW = 16, 32
 def generate(data: Path) -> Work:
     import torch
 
-    from glassformer.generation.logits import Sampling
-    from glassformer.generation.sample import decode
+    from glassformer.generation.sampling import Sampling, decode
     from glassformer.models.gpt import GPT, GPTConfig
     from glassformer.models.presets import GPT_PRESETS
 
@@ -256,7 +255,7 @@ def transformers_generate(data: Path) -> Work:
 def beam_search(data: Path) -> Work:
     import torch
 
-    from glassformer.generation.beam_settings import Beams
+    from glassformer.generation.beam import Beams
     from glassformer.tasks.translate.scores import search_translations
     from glassformer.training.finetuning import new_model
     from glassformer.training.recipes import prepare

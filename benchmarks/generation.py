@@ -12,8 +12,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from benchmarks.machine import describe
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.presets import GPT_PRESETS
 from glassformer.nn.attention import merge_projections

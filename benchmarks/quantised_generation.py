@@ -25,8 +25,7 @@ from benchmarks.machine import describe
 from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.formats.export_ctranslate2 import write_ctranslate2
 from glassformer.formats.export_gguf import write_gguf
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.nn.int8 import int8_kernel
 from glassformer.preprocessing.text import TextPreprocessing

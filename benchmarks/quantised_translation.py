@@ -22,7 +22,7 @@ from benchmarks.machine import describe
 from benchmarks.quantised_generation import KINDS, Run, report
 from glassformer.api import export_model
 from glassformer.checkpoint.model_folder import save_model
-from glassformer.generation.beam_settings import Beams
+from glassformer.generation.beam import Beams
 from glassformer.models.transformer import Transformer, TransformerConfig
 from glassformer.nn.int8 import int8_kernel
 from glassformer.preprocessing.text import PairPreprocessing

@@ -25,7 +25,7 @@ from transformers import MarianConfig, MarianMTModel
 from benchmarks.machine import describe
 from benchmarks.steps import Step, in_turns, shuffled, step_of
 from glassformer.data.sentence_pairs import pairs_of
-from glassformer.generation.beam_settings import Beams
+from glassformer.generation.beam import Beams
 from glassformer.models.transformer import Transformer
 from glassformer.nn.attention import merge_projections
 from glassformer.nn.positions import sinusoids

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from glassformer.generation.hypotheses import Hypothesis
+from glassformer.generation.beam import Hypothesis
 from glassformer.models.rnn_seq2seq import RNNTranslator, RNNTranslatorConfig
 from glassformer.models.sources import Translator
 from glassformer.models.transformer import Transformer, TransformerConfig

@@ -21,7 +21,7 @@ from glassformer.formats.conversion import ForeignModel
 from glassformer.inspect import Array
 from glassformer.models import name_of
 from glassformer.models.word_vectors import WordVectors, WordVectorsConfig
-from glassformer.preprocessing.text import SkipGramPreprocessing
+from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
 from glassformer.text.tokenizer_training import word_tokenizer
 from glassformer.text.tokenizers import UNKNOWN
 from glassformer.wording import counted

@@ -17,8 +17,7 @@ is preferred to them. A text that is continued may stop anywhere: there, beams t
 compete with complete ones by their score, otherwise the empty text, which is complete at once,
 would win against all that have no end within reach (`prefer_complete`).
 
-At the end of the context the window moves on as in sampling (`sample.py`), unless the decoder has a
-memory.
+At the end of the context the window moves on as in `sampling.py`, unless the decoder has a memory.
 
 Many sentences are searched side by side; a finished one makes room at once. Scores add up the
 model's own probabilities: a forbidden token changes what may be chosen, not how likely it is.
@@ -31,15 +30,154 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from glassformer.generation.beam_settings import Beams
-from glassformer.generation.hypotheses import Hypotheses, Hypothesis
-from glassformer.generation.logits import NO_TOKEN, Sampling, never, refuse_nan, warps
+from glassformer.config import Config, Count
 from glassformer.generation.protocol import Decoder
-from glassformer.generation.sample import read_again, read_on, read_prompts
+from glassformer.generation.sampling import (
+    NO_TOKEN,
+    Sampling,
+    never,
+    read_again,
+    read_on,
+    read_prompts,
+    refuse_nan,
+    warps,
+)
 from glassformer.machine.facts import check_wanted
 from glassformer.nn.cache import is_in_order
+
+# --- how wide it looks, how it weighs length, and how different its results are ---
+
+MOST_BEAMS = 1_000  # far more than has ever helped
+
+
+class Beams(Config):
+    """How to search. Names and meanings follow Hugging Face's."""
+
+    num_beams: Count = Field(4, ge=1, le=MOST_BEAMS)
+    num_return_sequences: Count = Field(1, ge=1)
+    length_penalty: float = Field(1.0, ge=-10, le=10)
+    """0: the likeliest sequence, which is often too short; above 0 favours longer ones."""
+    no_repeat_ngram_size: Count | None = Field(None, ge=1)
+    """No run of n tokens occurs twice."""
+    num_beam_groups: Count = Field(1, ge=1)
+    """Groups of beams that search separately, each avoiding what the groups before it chose."""
+    diversity_penalty: float | None = Field(None, ge=0)
+    """Subtracted from the score of a token for each group that has just chosen it (null: 0.5)."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Beams":
+        if self.num_return_sequences > self.num_beams:
+            raise ValueError(
+                f"num_return_sequences {self.num_return_sequences} is more than num_beams "
+                f"{self.num_beams}; use fewer sequences or more beams"
+            )
+        if self.num_beams % self.num_beam_groups:
+            raise ValueError(
+                f"num_beams {self.num_beams} is not a multiple of num_beam_groups "
+                f"{self.num_beam_groups}; change one of them"
+            )
+        if self.diversity_penalty and self.num_beam_groups == 1:
+            raise ValueError("diversity_penalty works between groups: set num_beam_groups as well")
+        return self
+
+    @property
+    def group_size(self) -> int:
+        """Beams in a group."""
+        return self.num_beams // self.num_beam_groups
+
+    @property
+    def diversity(self) -> float:
+        return 0.5 if self.diversity_penalty is None else self.diversity_penalty
+
+    def score(self, logprob: float, length: int) -> float:
+        return logprob / length**self.length_penalty
+
+
+# --- what has been found for one sentence: the best hypotheses of each group of beams ---
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A sequence that was found."""
+
+    ids: tuple[int, ...]
+    """Without the prompt and without the end."""
+    logprob: float
+    """Σ log p of its tokens and, if it is complete, of its end."""
+    score: float
+    is_complete: bool
+    """It reached its end; otherwise it was cut off at max_new_tokens."""
+    is_second_best: bool = False
+    """A sequence with a better score was cut off at max_new_tokens."""
+
+    @property
+    def finish_reason(self) -> str:
+        """stop: it is what the search looked for; length: the search ran out of tokens."""
+        return "stop" if self.is_complete and not self.is_second_best else "length"
+
+
+class Hypotheses:
+    """The best sequences of each group so far, as many as a group has beams, best first."""
+
+    def __init__(self, beams: Beams, prefer_complete: bool) -> None:
+        self.beams = beams
+        self.prefer_complete = prefer_complete
+        self.groups: list[list[Hypothesis]] = [[] for _ in range(beams.num_beam_groups)]
+
+    @property
+    def share(self) -> int:
+        """How many of the sequences that are returned each group contributes."""
+        return -(-self.beams.num_return_sequences // self.beams.num_beam_groups)
+
+    def has_enough(self, group: int) -> bool:
+        return len(self.groups[group]) >= self.share
+
+    def add(self, group: int, ids: Sequence[int], logprob: float, *, is_complete: bool) -> None:
+        score = self.beams.score(logprob, len(ids) + is_complete)
+        found = self.groups[group]
+        found.append(Hypothesis(tuple(ids), logprob, score, is_complete))
+        found.sort(key=self._rank)
+        # A text that ends with one token or another is one text.
+        distinct = {(each.ids, each.is_complete): each for each in reversed(found)}
+        found[:] = sorted(distinct.values(), key=self._rank)[: self.beams.group_size]
+
+    def beat(self, group: int, logprob: float, lengths: tuple[int, int]) -> bool:
+        """Whether no running beam of this log-probability can still come among the best. If it ends
+        after n tokens, its score is at most logprob / n^penalty: largest for the next or the last
+        possible n, which are `lengths`."""
+        if not self.has_enough(group):
+            return False
+        if self.beams.group_size == 1:
+            return True
+        bound = max(self.beams.score(logprob, length) for length in lengths)
+        return self.groups[group][self.share - 1].score >= bound
+
+    def cut_off(self, group: int, logprob: float, length: int) -> None:
+        """Mark the sequences with a worse score than a running beam that is cut off now."""
+        score = self.beams.score(logprob, length)
+        self.groups[group] = [
+            replace(each, is_second_best=True) if each.score < score else each
+            for each in self.groups[group]
+        ]
+
+    def best(self) -> list[Hypothesis]:
+        """The best of each group; where groups have found the same, their next best."""
+        first = [each for found in self.groups for each in found[: self.share]]
+        rest = [each for found in self.groups for each in found[self.share :]]
+        distinct: dict[Any, Hypothesis] = {}
+        for each in (*first, *sorted(rest, key=self._rank)):
+            distinct.setdefault((each.ids, each.is_complete), each)
+        return sorted([*distinct.values()][: self.beams.num_return_sequences], key=self._rank)
+
+    def _rank(self, found: Hypothesis) -> tuple[bool, float]:
+        """By score; if complete sequences are preferred, they come first."""
+        return self.prefer_complete and not found.is_complete, -found.score
+
+
+# --- the search ---
 
 NEVER = -math.inf
 

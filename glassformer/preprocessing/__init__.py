@@ -13,14 +13,11 @@ from glassformer.preprocessing.images import (
     ImagePreprocessing,
     PalettePreprocessing,
 )
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
-from glassformer.preprocessing.text import (
-    MaskedTextPreprocessing,
-    PairPreprocessing,
-    SkipGramPreprocessing,
-    TextPreprocessing,
-)
+from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 
 __all__ = ["KINDS", "SETTINGS", "Preprocessing", "load_preprocessing"]
 

@@ -1,29 +1,25 @@
 """Texts as what a model reads: tokens, and
 
-    text         special tokens around a text that is read as a whole
-    masked text  tokens that are hidden, which an encoder learns to predict
-    skip-gram    pairs of words that are neighbours, and random words that are not
-    pair         a sentence in two languages
+    text   special tokens around a text that is read as a whole
+    pair   a sentence in two languages
 
         source   A man sleeps . <end>
         target   <start> Ein Mann schläft . <end>
 
-What is hidden and which random words are drawn follows from the seed of a batch.
+`masking.py` hides tokens of a text, `skip_gram.py` finds the neighbours of its words.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from tempfile import TemporaryFile
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from pydantic import Field, field_validator, model_validator
-from torch import Tensor
 
-from glassformer.config import Config, Count, StringTuple
+from glassformer.config import Config, StringTuple
 from glassformer.data.batches import open_tokens, write_tokens
 from glassformer.data.chats import TEMPLATE
 from glassformer.data.documents import stream_documents
@@ -36,10 +32,9 @@ from glassformer.preprocessing.preprocessing import (
     LabelledInputs,
     Preprocessing,
     TextInput,
-    begins_word,
     tokenizer_field,
 )
-from glassformer.text.tokenizers import MASKS, START, Frame, Tokenizer, encode_texts, readable
+from glassformer.text.tokenizers import START, Frame, Tokenizer, encode_texts, readable
 from glassformer.text.word_cache import Ids, WordCache, id_type, ids_of
 from glassformer.text.words import ByteCount, ByteCounter
 from glassformer.wording import beginning
@@ -198,223 +193,6 @@ class TextPreprocessing(LabelledInputs):
     def trial(self, row: Any) -> tuple[str, ...]:
         known_ids = row[row != self.tokenizer.unknown]
         return (beginning(self.shown_row(known_ids), TRIED),)
-
-
-class MaskedConfig(Config):
-    """How tokens are hidden in masked-token training."""
-
-    mlm_probability: float = Field(0.15, gt=0, lt=1)
-    """Share of the tokens to predict: 80% of them are hidden, 10% replaced by random tokens, and
-    10% left as they are."""
-    whole_word_masking: bool = False
-    """Hide either all pieces of a word or none."""
-
-
-class MaskedTextPreprocessing(MaskedConfig, TextPreprocessing):
-    """Texts in which some tokens are hidden, and how many."""
-
-    kind: ClassVar[str] = "masked_text"
-
-    @model_validator(mode="after")
-    def _has_mask(self) -> "MaskedTextPreprocessing":
-        if not any(mask in self.tokenizer.special_tokens for mask in MASKS):
-            raise ValueError(
-                f"the tokenizer of a masked language model has no token {' or '.join(MASKS)}"
-            )
-        return self
-
-    @property
-    def mask_name(self) -> str:
-        """How the vocabulary writes the token that hides another."""
-        return next(mask for mask in MASKS if mask in self.tokenizer.special_tokens)
-
-    @property
-    def mask(self) -> int:
-        """The token that hides another."""
-        return self.tokenizer.special_tokens[self.mask_name]
-
-    @property
-    def mask_takes_blanks(self) -> bool:
-        """Whether a mask stands for the blank before it, too: in training here, it does where
-        tokens include that blank; a tokenizer of another tool says so."""
-        tokenizer = self.tokenizer
-        has_rule = tokenizer.own_frame is not None
-        return tokenizer.takes_blanks_before(self.mask) if has_rule else tokenizer.carries_blanks
-
-    @property
-    def text_inputs(self) -> tuple[TextInput, ...]:
-        frame = self.frame(None)
-        return (
-            TextInput(
-                tokenizer="tokenizer",
-                before=tuple(frame.before),
-                after=tuple(frame.after),
-                mask=self.mask,
-                mask_name=self.mask_name,
-            ),
-        )
-
-
-# --- masking: which tokens are hidden ---
-# Of the tokens to predict, usually 15%, 80% are hidden behind [MASK], 10% are replaced by a random
-# token, and 10% are left as they are, so that the model cannot rely on what it sees.
-
-HIDDEN, REPLACED = 0.8, 0.1  # the rest is left as it is
-
-
-class MaskedBatch(NamedTuple):
-    """Windows as the model sees them, the positions to predict, and the tokens hidden there."""
-
-    ids: Tensor
-    is_asked: Tensor
-    targets: Tensor
-
-
-class Masking:
-    """Which tokens are hidden, and behind what; for a model that sees `limit` tokens at once."""
-
-    def __init__(self, preprocessing: MaskedTextPreprocessing, limit: int) -> None:
-        tokenizer = preprocessing.tokenizer
-        self.share = preprocessing.mlm_probability
-        self.frame = preprocessing.frame(limit)
-        self.room = self.frame.room or limit
-        special = set(tokenizer.special_tokens.values())
-        self.mask = preprocessing.mask
-        self._is_text = np.array([id not in special for id in range(tokenizer.vocab_size)])
-        self._text = np.flatnonzero(self._is_text)
-        self._continues = None
-        if preprocessing.whole_word_masking:
-            ids = range(tokenizer.vocab_size)
-            self._continues = np.array([begins_word(tokenizer, id) is False for id in ids])
-
-    def batch(self, windows: Array, seed: tuple[int, int]) -> MaskedBatch:
-        """Windows (B, T) in their frame, with some of their tokens hidden."""
-        shown, is_asked = self.hide(windows, np.random.default_rng(seed))
-        before, after = self.frame.before, self.frame.after
-        sides = ((0, 0), (len(before), len(after)))
-        ids = np.pad(shown, sides)
-        ids[:, : len(before)] = before
-        ids[:, ids.shape[1] - len(after) :] = after
-        return MaskedBatch(
-            torch.from_numpy(ids),
-            torch.from_numpy(np.pad(is_asked, sides)),
-            torch.from_numpy(windows[is_asked]),
-        )
-
-    def hide(self, windows: Array, random: np.random.Generator) -> tuple[Array, Array]:
-        """The windows as the model sees them, and the positions to predict; both (B, T)."""
-        is_asked = self._drawn(windows, random) & self._is_text[windows]
-        if not is_asked.any():  # a batch with nothing to predict would have no loss
-            candidates = np.argwhere(self._is_text[windows])
-            if len(candidates):
-                is_asked[tuple(candidates[random.integers(len(candidates))])] = True
-        luck = random.random(windows.shape)
-        shown = windows.copy()
-        shown[is_asked & (luck < HIDDEN)] = self.mask
-        replaced = is_asked & (luck >= HIDDEN) & (luck < HIDDEN + REPLACED)
-        shown[replaced] = random.choice(self._text, size=int(replaced.sum()))
-        return shown, is_asked
-
-    def _drawn(self, windows: Array, random: np.random.Generator) -> Array:
-        luck = random.random(windows.shape)
-        if self._continues is not None:  # the pieces of a word share the luck of its first
-            begins = ~self._continues[windows]
-            begins[:, 0] = True
-            firsts = np.where(begins, np.arange(windows.shape[1]), 0)
-            luck = np.take_along_axis(luck, np.maximum.accumulate(firsts, axis=1), axis=1)
-        return luck < self.share
-
-
-# --- skip-gram: which words of a text are neighbours ---
-#
-#     the train left the old station        train: (train, left) (train, old) (train, station) …
-#
-# Punctuation, unknown words and a part of the frequent words are left out first, so that a window
-# reaches over them.
-
-OUTSIDE = -1  # the text number of places that contain no word
-
-
-class SkipGramConfig(Config):
-    """Which words are neighbours, and what they are compared with."""
-
-    window: Count = Field(5, ge=1, le=64)
-    """How many words away a neighbour may be, on each side; near ones count more."""
-    num_negatives: Count = Field(5, ge=1, le=1024)
-    """Random words that each pair is weighed against."""
-    subsampling: float = Field(1e-3, ge=0, le=1)
-    """Words with a larger share of the text are left out at random, the more often the more
-    frequent they are; 0: none."""
-    smoothing: float = Field(0.75, ge=0, le=1)
-    """Random words are drawn by their frequency to this power."""
-
-
-class SkipGramPreprocessing(SkipGramConfig, TextPreprocessing):
-    """Texts as words and their neighbours."""
-
-    kind: ClassVar[str] = "skip_gram"
-
-
-class SkipGramBatch(NamedTuple):
-    """Rows of words, the text that each word belongs to, and random words for each row."""
-
-    ids: Tensor
-    """(B, T)"""
-    texts: Tensor
-    """(B, T) numbers of texts: words of two texts are no neighbours; -1: not a word."""
-    negatives: Tensor
-    """(B, K)"""
-
-
-class SkipGram:
-    """Rows of neighbours from windows of text; `counts` is how often each token occurs."""
-
-    def __init__(self, preprocessing: SkipGramPreprocessing, counts: Array) -> None:
-        tokenizer = preprocessing.tokenizer
-        self.window, self.num_negatives = preprocessing.window, preprocessing.num_negatives
-        self._end = tokenizer.end_of_text
-        is_word = are_words(tokenizer, len(counts))
-        words = np.where(is_word, counts, 0).astype(np.float64)
-        share = words / max(words.sum(), 1.0)
-        # Mikolov et al. 2013, as in their program: √(t / f) + t / f.
-        ratio = preprocessing.subsampling / np.maximum(share, 1e-12)
-        share_kept = np.sqrt(ratio) + ratio if preprocessing.subsampling else np.ones_like(share)
-        self._kept = np.where(is_word, share_kept, 0.0)
-        smooth = np.where(words > 0, words**preprocessing.smoothing, 0.0)
-        if not smooth.any():  # nothing was counted: all words alike
-            smooth = is_word.astype(np.float64)
-        self._drawn = np.cumsum(smooth) / max(smooth.sum(), 1.0)
-
-    def batch(self, windows: Array, seed: tuple[int, ...], num_negatives: int) -> SkipGramBatch:
-        """Windows (B, T) of ids, and `num_negatives` random words for each row."""
-        random = np.random.default_rng(seed)
-        is_kept = random.random(windows.shape) < self._kept[windows]
-        texts = np.cumsum(windows == self._end, axis=1)  # (B, T)
-        order = np.argsort(~is_kept, axis=1, kind="stable")  # what is kept moves to the left
-        positions = np.where(np.take_along_axis(is_kept, order, 1), order, -1)
-        longest = max(1, int((positions >= 0).sum(axis=1).max()))
-        order, positions = order[:, :longest], positions[:, :longest]  # (B, T') the rest is empty
-        drawn = random.random((len(windows), num_negatives))
-        negatives = np.searchsorted(self._drawn, drawn, side="right")
-        return SkipGramBatch(
-            torch.from_numpy(np.take_along_axis(windows, order, 1)),
-            torch.from_numpy(np.where(positions < 0, OUTSIDE, np.take_along_axis(texts, order, 1))),
-            torch.from_numpy(np.minimum(negatives, len(self._drawn) - 1)),
-        )
-
-
-def are_words(tokenizer: Tokenizer, size: int) -> Array:
-    """(V,) whether each token is a word or a part of one: known, with a letter or a digit."""
-    others = {*tokenizer.special_tokens.values(), tokenizer.unknown}
-
-    def spelled(id: int) -> str:
-        if tokenizer.is_byte_level:  # half a character is no letter
-            return tokenizer.token_bytes(id).decode(errors="ignore")
-        return tokenizer.token(id)
-
-    num_known = min(size, tokenizer.vocab_size)
-    flags = [id not in others and any(map(str.isalnum, spelled(id))) for id in range(num_known)]
-    return np.array(flags + [False] * (size - num_known))
 
 
 # --- sentence pairs ---

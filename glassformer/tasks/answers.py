@@ -28,10 +28,8 @@ from torch import Tensor
 from glassformer.config import Config
 from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.generation.beam import Trace, beam_search
-from glassformer.generation.beam_settings import Beams
-from glassformer.generation.hypotheses import Hypothesis
-from glassformer.generation.logits import refuse_nan
+from glassformer.generation.beam import Beams, Hypothesis, Trace, beam_search
+from glassformer.generation.sampling import refuse_nan
 from glassformer.inspect.chapters import Answer, Chapter, Examination, affordable, spread
 from glassformer.machine.facts import side_by_side
 from glassformer.models.memory_decoder import MemoryDecoder

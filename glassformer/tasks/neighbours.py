@@ -22,7 +22,8 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect import Array, Flags
 from glassformer.inspect.capture import capturing, stacks_of
 from glassformer.inspect.words import Lexicon, attend
-from glassformer.preprocessing.text import TextPreprocessing, are_words
+from glassformer.preprocessing.skip_gram import are_words
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tables import aligned, html_table
 from glassformer.tasks.task import Predictor
 from glassformer.text.tokenizers import Tokenizer

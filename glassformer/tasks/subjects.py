@@ -21,9 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import UsageError
-from glassformer.generation.beam import Trace, beam_search
-from glassformer.generation.beam_settings import Beams
-from glassformer.generation.hypotheses import Hypothesis
+from glassformer.generation.beam import Beams, Hypothesis, Trace, beam_search
 from glassformer.generation.protocol import Decoder
 from glassformer.inspect import Array
 from glassformer.inspect.capture import stacks_of
@@ -35,11 +33,8 @@ from glassformer.models.heads import Labeller, LanguageModel, TokenTagger
 from glassformer.models.sources import Translator
 from glassformer.models.stack import StreamWiring
 from glassformer.nn.layers import Embedding
-from glassformer.preprocessing.text import (
-    MaskedTextPreprocessing,
-    PairPreprocessing,
-    TextPreprocessing,
-)
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.tokenizers import Frame, Tokenizer
 
 # --- the search tree: every candidate with its parent, and the path to the winner ---

@@ -22,12 +22,7 @@ from glassformer.tasks import fitting
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import sliced_batches
 from glassformer.tasks.task import Batches, Dataset, Source, report_data
-from glassformer.text.tokenizer_training import (
-    CHAR_BYTES,
-    TextSample,
-    TokenizerConfig,
-    choose_kind,
-)
+from glassformer.text.tokenizer_training import CHAR_BYTES, TextSample, TokenizerConfig, choose_kind
 from glassformer.text.tokenizers import SIZE, Tokenizer, pieces_of
 from glassformer.text.word_cache import ids_of
 from glassformer.text.words import ByteCount, ByteCounter

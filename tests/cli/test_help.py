@@ -12,7 +12,7 @@ import typer
 from test_command_line import verbs
 
 from glassformer.cli.main import app
-from glassformer.generation.beam_settings import Beams
+from glassformer.generation.beam import Beams
 from glassformer.models import MODELS, ModelRow, trainable
 from glassformer.tasks.language.predictor import GenerationSettings
 from glassformer.tasks.recipe import TrainingConfig

@@ -13,7 +13,7 @@ from glassformer import tasks
 from glassformer.inspect.alignment import Alignment
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.preprocessing.images import PalettePreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.tasks.paint.probe import ProbePredictor
 from glassformer.tasks.translate.predictor import TranslatePredictor

@@ -15,11 +15,8 @@ from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.formats import export_hub, exporting
 from glassformer.models import row
-from glassformer.preprocessing.text import (
-    MaskedTextPreprocessing,
-    PairPreprocessing,
-    TextPreprocessing,
-)
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.tokenizers import BERT_TOKENS, START
 
 

@@ -13,11 +13,8 @@ from published import publish
 
 import glassformer
 from glassformer.errors import GlassformerError
-from glassformer.preprocessing.text import (
-    MaskedTextPreprocessing,
-    PairPreprocessing,
-    TextPreprocessing,
-)
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.tokenizers import BERT_TOKENS, START
 
 

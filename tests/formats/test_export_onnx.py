@@ -24,11 +24,8 @@ from glassformer.errors import GlassformerError
 from glassformer.formats.export_onnx import onnx_model
 from glassformer.models import row
 from glassformer.preprocessing.images import ImagePreprocessing
-from glassformer.preprocessing.text import (
-    MaskedTextPreprocessing,
-    PairPreprocessing,
-    TextPreprocessing,
-)
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.tokenizers import BERT_TOKENS, START
 
 SMALL = {"num_layers": 1}

@@ -18,11 +18,8 @@ from glassformer.checkpoint.model_folder import load_model
 from glassformer.checkpoint.open import open_model
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.formats.export_hub import write_hub
-from glassformer.preprocessing.text import (
-    MaskedTextPreprocessing,
-    PairPreprocessing,
-    TextPreprocessing,
-)
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.tasks.fitting import with_tokens
 from glassformer.text.tokenizers import BERT_TOKENS, Tokenizer
 

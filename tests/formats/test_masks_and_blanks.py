@@ -11,7 +11,7 @@ from exported_models import a_model, tokenizer
 from test_exported_tokenizers import exported, roberta
 
 import glassformer
-from glassformer.preprocessing.text import MaskedTextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.text.tokenizers import BERT_TOKENS, Tokenizer
 
 

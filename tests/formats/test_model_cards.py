@@ -12,7 +12,8 @@ from exported_models import CLS, MODERN, a_gpt, a_model, tokenizer
 from glassformer.api import export_model
 from glassformer.formats.exporting import card
 from glassformer.formats.open_model import import_model
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.tokenizers import BERT_TOKENS
 
 PUBLISHED = """---

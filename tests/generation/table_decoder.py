@@ -55,7 +55,7 @@ def all_tokens(tokens):
 
 
 def window_after(prompt, written, context_length):
-    """The rule of `sample.py` for one row alone: what is seen before the next token."""
+    """The rule of `sampling.py` for one row alone: what is seen before the next token."""
     window = list(prompt) if context_length is None else list(prompt[-context_length:])
     for token in written:
         full = len(window) == context_length

@@ -11,11 +11,8 @@ from pydantic import ValidationError
 from table_decoder import VOCABULARY, TableDecoder, all_tokens, last_token, window_after
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from glassformer.generation.beam import Trace, beam_search
-from glassformer.generation.beam_settings import Beams
-from glassformer.generation.hypotheses import Hypothesis
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.beam import Beams, Hypothesis, Trace, beam_search
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
 from glassformer.models.rnn_seq2seq import RNNTranslator, RNNTranslatorConfig

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_decoder import VOCABULARY, TableDecoder, all_tokens, window_after, written_naively
 
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.sampling import Sampling, decode
 
 PROMPT = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=15)
 

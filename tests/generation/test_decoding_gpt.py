@@ -5,8 +5,7 @@ import torch
 from table_decoder import window_after
 from torch.testing import assert_close
 
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.models.gpt import GPT, GPTConfig
 
 PROMPTS = [[3], [1, 4, 1, 5, 9, 2, 6], [5, 3], [8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2]]

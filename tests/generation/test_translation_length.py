@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_decoder import TableDecoder
 
-from glassformer.generation.beam import beam_search
-from glassformer.generation.beam_settings import Beams
+from glassformer.generation.beam import Beams, beam_search
 from glassformer.preprocessing.text import PairPreprocessing, TargetLength
 from glassformer.text.tokenizer_training import train_tokenizer
 

@@ -22,7 +22,8 @@ from glassformer.models.rnn import (
     RNNLanguageModel,
     RNNLanguageModelConfig,
 )
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks import load
 from glassformer.tasks.classify.predictor import ClassifyPredictor
 from glassformer.tasks.language.predictor import LanguagePredictor

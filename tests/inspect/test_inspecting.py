@@ -12,7 +12,8 @@ from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig, Tagger, TaggerConfig
 from glassformer.nn.observe import without_heads
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.classify.predictor import ClassifyPredictor
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.tasks.tag.predictor import TagPredictor

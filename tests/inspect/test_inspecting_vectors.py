@@ -14,7 +14,7 @@ from glassformer.inspect.story import page, story_data
 from glassformer.inspect.views import draw
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.nn.observe import without_heads
-from glassformer.preprocessing.text import MaskedTextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import BERT_TOKENS

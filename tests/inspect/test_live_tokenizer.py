@@ -24,11 +24,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.live import live_or_error
 from glassformer.inspect.page import embedded
-from glassformer.preprocessing.text import (
-    MaskedTextPreprocessing,
-    PairPreprocessing,
-    TextPreprocessing,
-)
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.portable import merge_steps, portable
 from glassformer.text.tokenizer_training import TokenizerConfig, train_tokenizer
 from glassformer.text.tokenizers import BERT_TOKENS, START, Tokenizer

@@ -23,7 +23,8 @@ from glassformer.inspect.views import draw
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.nn.observe import without_heads
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.text.tokenizer_training import train_tokenizer

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.generation.beam import beam_search
-from glassformer.generation.beam_settings import Beams
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.beam import Beams, beam_search
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.models.captioner import Captioner, CaptionerConfig
 from glassformer.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
 from glassformer.nn.observe import listening

@@ -7,8 +7,7 @@ from transformers import ImageGPTConfig as TheirConfig
 from transformers import ImageGPTForCausalImageModeling
 
 from glassformer.errors import GlassformerError
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.models.image_gpt import ImageGPT, ImageGPTConfig
 from glassformer.models.presets import IMAGE_GPT_PRESETS
 

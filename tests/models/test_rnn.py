@@ -12,8 +12,7 @@ from torch.nn import functional as F
 
 from glassformer.config import parse
 from glassformer.errors import GlassformerError
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.models.presets import RNN_CLASSIFIER_PRESETS, RNN_LM_PRESETS, RNN_SIZES
 from glassformer.models.rnn import (
     RNNClassifier,

@@ -8,8 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from glassformer.errors import GlassformerError
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
 from glassformer.nn import int8 as quantized

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode, read_prompts
+from glassformer.generation.sampling import Sampling, decode, read_prompts
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.nn import int8 as quantized
 from glassformer.nn.attention import merge_projections

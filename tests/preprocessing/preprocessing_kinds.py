@@ -5,14 +5,11 @@ from glassformer.preprocessing.images import (
     ImagePreprocessing,
     PalettePreprocessing,
 )
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
-from glassformer.preprocessing.text import (
-    MaskedTextPreprocessing,
-    PairPreprocessing,
-    SkipGramPreprocessing,
-    TextPreprocessing,
-)
+from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import BERT_TOKENS, START
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glassformer.preprocessing.text import MaskedTextPreprocessing, Masking
+from glassformer.preprocessing.masking import MaskedTextPreprocessing, Masking
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import BERT_TOKENS, MASK, Tokenizer
 

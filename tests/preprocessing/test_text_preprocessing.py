@@ -8,7 +8,8 @@ from preprocessing_kinds import EXAMPLES
 from pydantic import ValidationError
 
 from glassformer.errors import GlassformerError
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import MASK
 

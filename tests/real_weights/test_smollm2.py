@@ -8,7 +8,7 @@ import torch
 import transformers as hf
 
 import glassformer
-from glassformer.generation.sample import read_prompts
+from glassformer.generation.sampling import read_prompts
 from glassformer.tasks.language.chat import prompt_ids
 
 PROMPT = "The history of the lighthouse begins with fires on hills. In 280 BC, the"

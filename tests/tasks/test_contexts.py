@@ -12,7 +12,8 @@ from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.classify.predictor import ClassifyPredictor
 from glassformer.tasks.inspecting import words_of
 from glassformer.tasks.language.predictor import LanguagePredictor

@@ -24,7 +24,7 @@ from small_tasks import (
     trained,
 )
 
-from glassformer.preprocessing.text import MaskedBatch, Masking
+from glassformer.preprocessing.masking import MaskedBatch, Masking
 from glassformer.tasks import TASKS, load
 from glassformer.tasks.evaluating import Result
 from glassformer.training.finetuning import on_top_of

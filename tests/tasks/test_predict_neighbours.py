@@ -13,11 +13,9 @@ from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
 from glassformer.models.word_vectors import WordVectors, WordVectorsConfig
-from glassformer.preprocessing.text import (
-    MaskedTextPreprocessing,
-    SkipGramPreprocessing,
-    TextPreprocessing,
-)
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.tasks.word_vectors.predictor import WordVectorsPredictor

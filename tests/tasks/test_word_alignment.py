@@ -8,7 +8,7 @@ import torch
 from translators import pupil, translator
 
 from glassformer.errors import UsageError
-from glassformer.generation.hypotheses import Hypothesis
+from glassformer.generation.beam import Hypothesis
 from glassformer.inspect.alignment import joined
 from glassformer.nn.observe import listening
 from glassformer.tasks.alignment import shown_tokens, word_starts

@@ -9,7 +9,7 @@ from small_tasks import MACHINE, ready, trained
 
 from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError
-from glassformer.preprocessing.text import MaskedTextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.tasks.recipe import Recipe
 from glassformer.text.tokenizers import BERT_TOKENS
 from glassformer.training.command import continue_model

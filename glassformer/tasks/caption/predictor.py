@@ -21,7 +21,7 @@ from glassformer.data.batches import ChosenImages
 from glassformer.data.image_sets import ImageExample, read_images
 from glassformer.data.images import Pixels, at_most, resized
 from glassformer.errors import UsageError
-from glassformer.generation.beam_settings import Beams
+from glassformer.generation.beam import Beams
 from glassformer.inspect.alignment import WordPlaces
 from glassformer.inspect.inspection import Inspection, Subject
 from glassformer.models import name_of

@@ -20,8 +20,7 @@ from glassformer.data.image_sets import ImageExample
 from glassformer.data.image_store import ImageStore
 from glassformer.data.images import Pixels, data_uri
 from glassformer.data.rows import Array
-from glassformer.generation.beam_settings import Beams
-from glassformer.generation.hypotheses import Hypothesis
+from glassformer.generation.beam import Beams, Hypothesis
 from glassformer.inspect.chapters import Examination, of_rows
 from glassformer.models.sources import CaptionDecoder
 from glassformer.preprocessing.images import CaptionPreprocessing

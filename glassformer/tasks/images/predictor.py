@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.data.images import Pixels
-from glassformer.generation.logits import refuse_nan
+from glassformer.generation.sampling import refuse_nan
 from glassformer.inspect import Floats
 from glassformer.inspect.alignment import ImageAttention
 from glassformer.inspect.inspection import Subject

@@ -21,11 +21,8 @@ from pydantic import Field
 from glassformer.config import Count, StringTuple, parse
 from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.generation.beam import beam_search
-from glassformer.generation.beam_settings import MOST_BEAMS, Beams
-from glassformer.generation.hypotheses import Hypothesis
-from glassformer.generation.logits import Sampling, refuse_nan
-from glassformer.generation.sample import decode
+from glassformer.generation.beam import MOST_BEAMS, Beams, Hypothesis, beam_search
+from glassformer.generation.sampling import Sampling, decode, refuse_nan
 from glassformer.inspect.inspection import LikelyToken, Subject
 from glassformer.models.heads import LanguageModel
 from glassformer.preprocessing.text import TextPreprocessing

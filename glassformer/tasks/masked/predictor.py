@@ -19,11 +19,11 @@ from glassformer.data.batches import sorted_batches
 from glassformer.data.rows import Array
 from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.generation.logits import refuse_nan
+from glassformer.generation.sampling import refuse_nan
 from glassformer.inspect.inspection import LikelyToken, Subject
 from glassformer.models.bert import Bert
+from glassformer.preprocessing.masking import MaskedTextPreprocessing, Masking
 from glassformer.preprocessing.preprocessing import begins_word
-from glassformer.preprocessing.text import MaskedTextPreprocessing, Masking
 from glassformer.tasks.inspecting import InspectsText
 from glassformer.tasks.masked.scores import MaskedResult, evaluate_masked
 from glassformer.tasks.neighbours import NeighbourFinder

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from glassformer.data.batches import ValidationWindows
 from glassformer.inspect.chapters import Examination
 from glassformer.models.bert import Bert
-from glassformer.preprocessing.text import MaskedBatch, Masking
+from glassformer.preprocessing.masking import MaskedBatch, Masking
 from glassformer.tasks.evaluating import EVALUATION_SEED, Result, held_out
 from glassformer.tasks.language.scores import (
     Predictions,

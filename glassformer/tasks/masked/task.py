@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.errors import UsageError
 from glassformer.inspect.chapters import Examination
 from glassformer.models.bert import Bert
-from glassformer.preprocessing.text import (
+from glassformer.preprocessing.masking import (
     MaskedBatch,
     MaskedConfig,
     MaskedTextPreprocessing,

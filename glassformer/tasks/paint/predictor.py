@@ -18,7 +18,7 @@ from glassformer.config import Count
 from glassformer.data.images import Pixels
 from glassformer.data.rows import Array
 from glassformer.errors import UsageError
-from glassformer.generation.logits import Sampling
+from glassformer.generation.sampling import Sampling
 from glassformer.inspect.inspection import Subject
 from glassformer.inspect.places import Completed, Paintings
 from glassformer.models.image_gpt import ImageGPT

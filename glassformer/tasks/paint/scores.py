@@ -19,8 +19,7 @@ from torch.nn import functional as F
 
 from glassformer.data.images import Pixels, data_uri
 from glassformer.data.rows import Array
-from glassformer.generation.logits import Sampling, refuse_nan
-from glassformer.generation.sample import decode
+from glassformer.generation.sampling import Sampling, decode, refuse_nan
 from glassformer.inspect.chapters import (
     NORMAL_95,
     Chapter,

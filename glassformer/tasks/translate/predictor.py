@@ -20,9 +20,7 @@ from glassformer.config import Count
 from glassformer.data.pair_files import one_line
 from glassformer.data.sentence_pairs import pairs_of
 from glassformer.errors import UsageError
-from glassformer.generation.beam import Trace
-from glassformer.generation.beam_settings import MOST_BEAMS, Beams
-from glassformer.generation.hypotheses import Hypothesis
+from glassformer.generation.beam import MOST_BEAMS, Beams, Hypothesis, Trace
 from glassformer.inspect.alignment import Alignment
 from glassformer.inspect.inspection import Inspection, Subject
 from glassformer.models import name_of

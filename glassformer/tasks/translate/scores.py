@@ -18,9 +18,7 @@ from glassformer.data.batches import PairedRows, Rows, end_to_end, sorted_batche
 from glassformer.data.pair_files import Pair
 from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
-from glassformer.generation.beam import Trace
-from glassformer.generation.beam_settings import Beams
-from glassformer.generation.hypotheses import Hypothesis
+from glassformer.generation.beam import Beams, Hypothesis, Trace
 from glassformer.inspect.alignment import Alignment
 from glassformer.inspect.chapters import Chapter, Examination, of_rows, trend
 from glassformer.models.sources import Translator

@@ -11,10 +11,10 @@ import torch
 
 from glassformer.data.text_files import collecting
 from glassformer.errors import UsageError
-from glassformer.generation.logits import refuse_nan
+from glassformer.generation.sampling import refuse_nan
 from glassformer.inspect import Flags
 from glassformer.models.word_vectors import WordVectors
-from glassformer.preprocessing.text import SkipGram, SkipGramPreprocessing
+from glassformer.preprocessing.skip_gram import SkipGram, SkipGramPreprocessing
 from glassformer.tasks.neighbours import RARE, NeighbourFinder, Occurrence
 from glassformer.tasks.task import as_list
 from glassformer.tasks.word_vectors.scores import SkipGramResult, evaluate_skip_gram

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from glassformer.data.batches import ValidationWindows
 from glassformer.models.word_vectors import WordVectors
-from glassformer.preprocessing.text import OUTSIDE, SkipGram, SkipGramBatch
+from glassformer.preprocessing.skip_gram import OUTSIDE, SkipGram, SkipGramBatch
 from glassformer.tasks.evaluating import EVALUATION_SEED, Result, held_out
 from glassformer.text.word_cache import Ids
 

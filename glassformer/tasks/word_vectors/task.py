@@ -19,7 +19,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inspect.chapters import Chapter, Examination
 from glassformer.inspect.words import Lexicon
 from glassformer.models.word_vectors import WordVectors
-from glassformer.preprocessing.text import (
+from glassformer.preprocessing.skip_gram import (
     SkipGram,
     SkipGramBatch,
     SkipGramConfig,

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import glassformer
 from glassformer.checkpoint.model_folder import GENERATION, save_model
 from glassformer.errors import GlassformerError
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.tasks.language.predictor import LanguagePredictor
 
 

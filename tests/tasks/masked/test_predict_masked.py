@@ -12,7 +12,8 @@ from glassformer.checkpoint.model_folder import save_model
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.preprocessing import load_preprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.preprocessing.masking import MaskedTextPreprocessing
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import BERT_TOKENS

@@ -7,7 +7,7 @@ import torch
 from translators import KINDS, SENTENCES, WORDS, pupil, sentences, translator, writes
 
 from glassformer.errors import UsageError
-from glassformer.generation.hypotheses import Hypothesis
+from glassformer.generation.beam import Hypothesis
 from glassformer.preprocessing.text import TargetLength
 from glassformer.tasks import answers
 from glassformer.tasks.translate.scores import SEARCHED_AT_ONCE

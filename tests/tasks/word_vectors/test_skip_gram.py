@@ -8,7 +8,12 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.models.word_vectors import WordVectors, WordVectorsConfig
-from glassformer.preprocessing.text import SkipGram, SkipGramBatch, SkipGramPreprocessing, are_words
+from glassformer.preprocessing.skip_gram import (
+    SkipGram,
+    SkipGramBatch,
+    SkipGramPreprocessing,
+    are_words,
+)
 from glassformer.tasks.word_vectors.scores import evaluate_skip_gram, nearness, pairs_of
 from glassformer.text.tokenizer_training import train_tokenizer
 

@@ -80,7 +80,7 @@ function searchBeams(model, live, inputs, following, silent, name, done) {
 }
 
 // How many tokens the model reads after it has written some: when the context is full, it goes on with
-// the newer half, as `read_again` in generation/sample.py does.
+// the newer half, as `read_again` in generation/sampling.py does.
 function tokensInWindow(inPrompt, written, most) {
   let read = inPrompt;
   for (let n = 0; n < written; n += 1) read = read < most ? read + 1 : Math.max(1, Math.floor(most / 2));

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from table_decoder import VOCABULARY, TableDecoder, all_tokens, last_token, written_naively
 
 from glassformer.errors import GlassformerError
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.generation.sampling import Sampling, decode
 
 GREEDY = Sampling(do_sample=False)
 CYCLE = [[0.1, 0.8, 0.1], [0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]  # 0 → 1 → 2 → 0 are the likeliest

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 from transformers.generation import logits_process as hf
 
-from glassformer.generation.logits import (
+from glassformer.generation.sampling import (
     NO_TOKEN,
     Sampling,
     min_p,
