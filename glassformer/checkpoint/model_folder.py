@@ -204,15 +204,16 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
 
 def _quantize_as_in(file: "SafetensorsFile", model: nn.Module) -> None:
     """Give a model without memory the quantised layers that a file has weights for."""
-    layers = {f"{name}.weight": name for name, *_ in quantizable(model)}
     int8 = {name for name, kind in file.types.items() if kind == "I8"}
+    if not int8:
+        return
+    layers = {f"{name}.weight": name for name, *_ in quantizable(model)}
     if unknown := sorted(int8 - layers.keys()):
         raise GlassformerError(
             f"{file.path}: {unknown[0]} has the type int8, but is not the weight of a layer that "
             "can be quantised. Export the model again."
         )
-    if int8:
-        quantize(model, {layers[name] for name in int8})
+    quantize(model, {layers[name] for name in int8})
 
 
 def _check_scales(model: nn.Module, path: Path) -> None:

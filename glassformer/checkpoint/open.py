@@ -132,7 +132,9 @@ def is_ours(folder: Path) -> bool:
 def located(source: ModelPath) -> DataPath:
     """The folder or file that a source means; a name of the hub is downloaded."""
     name = os.fspath(source)
-    path: DataPath = _annex("hub").downloaded(name) if is_hub_name(name) else local_path(name)
+    path = local_path(name)
+    if not path.exists() and is_hub_name(name):
+        path = _annex("hub").downloaded(name)
     return path
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 import typer
@@ -20,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from glassformer.checkpoint.model_names import is_hub_name, no_model, no_run
 from glassformer.errors import GlassformerError
-from glassformer.machine.processes import SIGNALS, outside_imports
+from glassformer.machine.processes import SIGNALS, postponed
 from glassformer.models import MODELS, row
 from glassformer.options import OnePath, Paths
 from glassformer.wording import did_you_mean
@@ -225,7 +226,7 @@ def _check_models(names: Paths | None) -> None:
     from glassformer.data.text_files import local_path
 
     for name in map(str, _several(names)):
-        if not is_hub_name(name) and not (path := local_path(name)).exists():
+        if not (path := local_path(name)).exists() and not is_hub_name(name):
             raise GlassformerError(no_model(Path(str(path))))
 
 
@@ -275,12 +276,14 @@ def check_preset(model: str, preset: str | None) -> None:
 def heed_signals(message: str = "stopped.") -> None:
     """Print `message` when a signal ends the program."""
 
-    def stop(number: int) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        if postponed(number, frame):
+            return
         os.write(2, f"{message}\n".encode())  # not print: a stream may be in the middle of a write
         sys.exit(128 + number)
 
     for number in SIGNALS:
-        signal.signal(number, outside_imports(stop))
+        signal.signal(number, stop)
 
 
 @contextmanager

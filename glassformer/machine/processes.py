@@ -14,7 +14,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -199,22 +199,12 @@ def sharded_like(tensor: "Tensor", other: "Tensor") -> "Tensor":
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def outside_imports(handle: Callable[[int], None]) -> Callable[[int, FrameType | None], None]:
-    """A handler of signals that calls `handle`, which raises an exception. In the middle of an
-    import it is called later: the import would swallow the exception, or fail."""
-
-    def heed(number: int, frame: FrameType | None) -> None:
-        if _is_importing(frame):
-            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
-        else:
-            handle(number)
-
-    return heed
-
-
-def _is_importing(frame: FrameType | None) -> bool:
+def postponed(number: int, frame: FrameType | None) -> bool:
+    """Whether a signal came in the middle of an import, which would swallow the exception that its
+    handler raises, or fail. Then it is sent again."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
+            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
             return True
         frame = frame.f_back
     return False

@@ -43,7 +43,6 @@ TOLERANCE = 1e-5  # of the largest value of a result
 BITS = 24  # of x: as many as float32 has
 # The largest |x| / step: the first digit, of 8 bits or less, has room for a carry.
 LARGEST = 2 ** (BITS - 1) - 2 ** (BITS - 8)
-ZERO = {bits: sum(2 ** (place + bits - 1) for place in range(0, BITS, bits)) for bits in (7, 8)}
 ROWS_AT_ONCE = 64  # of x, so that its digits stay in the cache
 
 
@@ -84,6 +83,7 @@ class Digits:
         self.product = product
         self.bits = bits
         shifts = torch.arange(0, BITS, bits, dtype=torch.int32).flip(0)
+        self._zero = int((2 ** (shifts + bits - 1)).sum())  # half of the base in each digit
         self._shifts = shifts[:, None, None]
         self._values = 2.0 ** shifts[None]  # of the digits: (1, 3 or 4)
 
@@ -119,7 +119,7 @@ class Digits:
 
     def _digits(self, whole: Tensor) -> Tensor:
         """The digits of numbers (R, in) between -LARGEST and LARGEST: (3 or 4 · R, in)"""
-        moved = whole.int().add_(ZERO[self.bits]) >> self._shifts
+        moved = whole.int().add_(self._zero) >> self._shifts
         if self.bits < 8:  # of 8 bits, the conversion leaves the others out
             moved &= 2**self.bits - 1
         return moved.view(-1, whole.size(1)).to(torch.uint8)
@@ -159,14 +159,10 @@ def _product_dynamic(bits: int, digits: Tensor, packed: Any) -> Tensor:
     return torch.ops.quantized.linear_dynamic(x, packed, bits == 7)[:-1]
 
 
-def _dynamic(engine: str, bits: int) -> Digits:
-    return Digits(partial(_pack_for, engine), partial(_product_dynamic, bits), bits)
-
-
 KERNELS: dict[str, Kernel] = {  # from the one that torch is likeliest to keep
     "onednn": Digits(_pack_onednn, _product_onednn),  # Intel and AMD with VNNI
-    "fbgemm": _dynamic("fbgemm", bits=7),  # with AVX2
-    "qnnpack": _dynamic("qnnpack", bits=8),  # ARM
+    "fbgemm": Digits(partial(_pack_for, "fbgemm"), partial(_product_dynamic, 7), 7),  # with AVX2
+    "qnnpack": Digits(partial(_pack_for, "qnnpack"), partial(_product_dynamic, 8)),  # ARM
     "float32": Float32(),
 }
 

@@ -31,7 +31,6 @@ from glassformer.preprocessing.preprocessing import (
     LabelledExample,
     LabelledInputs,
     Preprocessing,
-    tokenizer_field,
 )
 from glassformer.text.tokenizers import START, Tokenizer, encode_texts
 from glassformer.text.word_cache import id_type
@@ -368,7 +367,7 @@ class CaptionPreprocessing(ImagePreprocessing):
     forbidden: ClassVar[tuple[int, ...]] = ()
     """Tokens that are never written."""
 
-    tokenizer: Tokenizer = tokenizer_field()
+    tokenizer: Tokenizer = Field(exclude=True)
     caption_column: str | None = None
     """The column of the training data that contained the captions."""
     longest_caption: Count | None = Field(None, ge=1)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from glassformer.config import Config, StringTuple, parse
 from glassformer.data.labels import Labelled
@@ -46,13 +46,11 @@ class TextInput:
 SETTINGS = "preprocessor_config.json"
 
 
-def tokenizer_field(**options: Any) -> Any:
-    """A field that holds a tokenizer, saved in a file named after the field."""
-    return Field(exclude=True, **options)
-
-
 class Preprocessing(Config):
-    """How the user's data becomes what a model reads. This kind leaves it as it is."""
+    """How the user's data becomes what a model reads. This kind leaves it as it is.
+
+    A field with `exclude=True` holds a tokenizer, saved in a file named after the field.
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True

@@ -32,7 +32,6 @@ from glassformer.preprocessing.preprocessing import (
     LabelledInputs,
     Preprocessing,
     TextInput,
-    tokenizer_field,
 )
 from glassformer.text.tokenizers import START, Frame, Tokenizer, encode_texts, readable
 from glassformer.text.word_cache import Ids, WordCache, id_type, ids_of
@@ -50,7 +49,7 @@ class TextPreprocessing(LabelledInputs):
     kind: ClassVar[str] = "text"
     what_is_kept: ClassVar[str] = "only the beginning and the end are read"
 
-    tokenizer: Tokenizer = tokenizer_field()
+    tokenizer: Tokenizer = Field(exclude=True)
     is_causal: bool = False
     """The model reads from left to right: the last token sums up the text."""
     chat_template: StringTuple = TEMPLATE
@@ -233,8 +232,8 @@ class PairPreprocessing(Preprocessing):
 
     kind: ClassVar[str] = "pair"
 
-    tokenizer: Tokenizer = tokenizer_field()
-    target_tokenizer: Tokenizer | None = tokenizer_field(default=None)
+    tokenizer: Tokenizer = Field(exclude=True)
+    target_tokenizer: Tokenizer | None = Field(None, exclude=True)
     """None: both sides share one vocabulary."""
     source_column: str | None = None
     """The columns (or languages) of the training data."""

@@ -25,7 +25,7 @@ from glassformer.checkpoint.training_state import HEADING, METRICS, SAMPLES, rea
 from glassformer.errors import GlassformerError
 from glassformer.files import explained, sync, write_file
 from glassformer.machine import processes
-from glassformer.machine.processes import SIGNALS, outside_imports
+from glassformer.machine.processes import SIGNALS, postponed
 from glassformer.progress import BAR, ProgressLine, bar
 from glassformer.wording import cause, clock, score_name
 
@@ -318,12 +318,14 @@ def interruptible() -> Iterator[None]:
     """Inside, a signal raises an Interruption: there is nothing that would have to be finished.
     Further signals are ignored until that has been reported."""
 
-    def stop(number: int) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        if postponed(number, frame):
+            return
         for further in SIGNALS:
             signal.signal(further, signal.SIG_IGN)
         raise Interruption(number)
 
-    with _handled(dict.fromkeys(SIGNALS, outside_imports(stop))):
+    with _handled(dict.fromkeys(SIGNALS, stop)):
         yield
 
 
