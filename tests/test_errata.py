@@ -163,7 +163,7 @@ def test_additive_attention_looks_at_the_encoder_and_at_the_decoder():
     assert v.weight.shape == (1, 3)  # as long as the sum, which has the decoder's size
     right = v(torch.tanh(enc_att(enc_out) + dec_att(dec_hid)[:, None])).softmax(1)  # (1, 5, 1)
     printed = v(torch.tanh(dec_att(dec_hid) + dec_att(dec_hid))[:, None].expand(1, 5, 3)).softmax(1)
-    found = attention(dec_hid, attention.remember(enc_out))
+    found = attention(dec_hid, attention.project_memory(enc_out))
     torch.testing.assert_close(found, (right * enc_out).sum(1))
     torch.testing.assert_close(printed, torch.full((1, 5, 1), 1 / 5))  # every place alike
     assert not torch.allclose(found, (printed * enc_out).sum(1))

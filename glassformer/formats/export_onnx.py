@@ -42,7 +42,7 @@ from glassformer.models.heads import Labeller, TokenTagger
 from glassformer.models.image_gpt import ImageGPTProbe
 from glassformer.models.sources import ImageClassifier
 from glassformer.models.transformer import Transformer
-from glassformer.nn.attention import Remembered
+from glassformer.nn.attention import KeysAndValues
 from glassformer.nn.blocks import StackMemory
 from glassformer.nn.cache import KVCache
 from glassformer.preprocessing import images
@@ -298,7 +298,7 @@ class EncoderDecoder(OnnxModel):
         half = len(rest) // 2
         remembered, past = rest[:half], rest[half:]
         layers = zip(remembered[::2], remembered[1::2], strict=True)
-        memory = StackMemory([Remembered(key, value, mask) for key, value in layers])
+        memory = StackMemory([KeysAndValues(key, value, mask) for key, value in layers])
         cache = GrowingCache(past, torch.zeros(ids.size(0), dtype=torch.long))
         return (self.model.head(self.model.hidden(ids, memory, cache)), *cache.present())
 

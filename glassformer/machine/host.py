@@ -202,24 +202,24 @@ def set_up(
     return Setup(device, precision, threads)
 
 
-def pick_device(wish: str | None = None) -> str:
-    """cuda, mps or cpu: the best there is, or `wish` if it is there."""
+def pick_device(requested: str | None = None) -> str:
+    """cuda, mps or cpu: the best there is, or the requested one if it is available."""
     import torch
 
-    there = ["cpu"]
+    available = ["cpu"]
     if torch.backends.mps.is_available():
-        there.insert(0, "mps")
+        available.insert(0, "mps")
     if torch.cuda.is_available():
-        there.insert(0, "cuda")
-    if wish is None:
-        return there[0]
-    kind, _, index = wish.partition(":")
+        available.insert(0, "cuda")
+    if requested is None:
+        return available[0]
+    kind, _, index = requested.partition(":")
     most = torch.cuda.device_count() if kind == "cuda" else 1
-    if kind not in there or (index and not (index.isdecimal() and int(index) < most)):
+    if kind not in available or (index and not (index.isdecimal() and int(index) < most)):
         raise GlassformerError(
-            f"device {wish} is not available. Choose one of: {', '.join(there)}."
+            f"device {requested} is not available. Choose one of: {', '.join(available)}."
         )
-    return wish if kind == "cuda" else kind
+    return requested if kind == "cuda" else kind
 
 
 def _measurements(fingerprint: Fingerprint, refresh: bool, notify: Notify) -> Measurements:
@@ -239,14 +239,14 @@ def _measurements(fingerprint: Fingerprint, refresh: bool, notify: Notify) -> Me
     return measured
 
 
-def _refuse_what_died(wish: str, best: Machine) -> None:
-    problem = best.probe.get(wish, Measurement()).problem
-    if problem is None or wish == best.precision:
+def _refuse_what_died(precision: str, best: Machine) -> None:
+    problem = best.probe.get(precision, Measurement()).problem
+    if problem is None or precision == best.precision:
         return
     cure = f"Use precision {best.precision}, or measure again with glassformer doctor --refresh."
     if best.device == "cpu" and problem.startswith("died"):
         cure += " Setting ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 before starting may help."
-    raise GlassformerError(f"{wish} does not work on this {best.device} ({problem}). {cure}")
+    raise GlassformerError(f"{precision} does not work on this {best.device} ({problem}). {cure}")
 
 
 def _keep_float32_exact() -> None:

@@ -82,7 +82,7 @@ class Captioner(CaptionDecoder):
         return [attention.tap for attention in self.decoder.cross_attentions]
 
     def encode(self, source: Tensor) -> StackMemory:
-        return self.decoder.remember(self.encoder(source))
+        return self.decoder.project_memory(self.encoder(source))
 
     def hidden(self, target: Tensor, memory: StackMemory, written: KVCache | None = None) -> Tensor:
         check_length(target.size(1) + (written.length if written else 0), self.context_length)

@@ -112,7 +112,7 @@ class RNNTranslator(Translator):
         check_length(source.size(1), self.context_length)
         is_text = if_padded(is_text)
         states, carried = self.encoder(self.dropout(self.embedding(source)), is_text)
-        places = None if self.attention is None else self.attention.remember(states, is_text)
+        places = None if self.attention is None else self.attention.project_memory(states, is_text)
         return RNNMemory(places, tuple(self._bridged(vector) for vector in carried))
 
     def _bridged(self, carried: Tensor) -> Tensor:

@@ -119,7 +119,8 @@ class ShowAttendTell(CaptionDecoder):
         image = x.transpose(1, 2).unflatten(2, grid)  # (B, D, rows, columns)
         states = self.norm(self.blocks(image).flatten(2).transpose(1, 2))  # (B, N, D)
         first = self.first(states.mean(dim=1)).tanh().chunk(self.num_vectors, dim=-1)
-        return ImageMemory(self.attention.remember(states), tuple(state[None] for state in first))
+        places = self.attention.project_memory(states)
+        return ImageMemory(places, tuple(state[None] for state in first))
 
     def hidden(self, target: Tensor, memory: ImageMemory) -> Tensor:
         return self.hidden_and_weights(target, memory)[0]

@@ -78,7 +78,7 @@ class Transformer(Translator):
         is_text = if_padded(is_text)
         x, rules = self.positions.both_ways(self._embed(source, self.embedding), is_text)
         x = self.encoder_norm(self.encoder(self.dropout(x), rules))  # (B, S, D)
-        return self.decoder.remember(x, is_text)
+        return self.decoder.project_memory(x, is_text)
 
     def hidden(self, target: Tensor, memory: StackMemory, written: KVCache | None = None) -> Tensor:
         check_length(target.size(1) + (written.length if written else 0), self.context_length)

@@ -39,16 +39,16 @@ class AttentionRules:
 NO_RULES = AttentionRules()  # every position attends to every other
 
 
-class Remembered(NamedTuple):
+class KeysAndValues(NamedTuple):
     """The keys and values of a memory: computed once, attended to in every step."""
 
     key: Tensor  # (B, G, S, d)
     value: Tensor  # (B, G, S, d)
     mask: Tensor | None = None  # (B, 1, 1, S); None: there is no padding
 
-    def take(self, rows: Tensor) -> "Remembered":
+    def take(self, rows: Tensor) -> "KeysAndValues":
         mask = None if self.mask is None else self.mask[rows]
-        return Remembered(self.key[rows], self.value[rows], mask)
+        return KeysAndValues(self.key[rows], self.value[rows], mask)
 
 
 def weights_of(
@@ -170,12 +170,12 @@ class MultiHeadAttention(nn.Module):
         heads = self._attend(query, key, value, rules)  # (B, H, T, d)
         return self.output(heads.transpose(1, 2).flatten(2))  # (B, T, D)
 
-    def remember(self, memory: Tensor, mask: Tensor | None = None) -> Remembered:
+    def project_memory(self, memory: Tensor, mask: Tensor | None = None) -> KeysAndValues:
         """Keys and values for cross-attention to a memory (B, S, D)."""
         key = self.key_norm(self._split(self.key(memory)))
-        return Remembered(key, self._split(self.value(memory)), mask)
+        return KeysAndValues(key, self._split(self.value(memory)), mask)
 
-    def recall(self, x: Tensor, memory: Remembered) -> Tensor:
+    def cross_attend(self, x: Tensor, memory: KeysAndValues) -> Tensor:
         """Cross-attention: queries from `x`, keys and values from a memory.
 
         `x` may have several consecutive rows for each row of the memory, such as the beams of one

@@ -17,7 +17,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from glassformer.nn.attention import NO_RULES, AttentionRules, MultiHeadAttention, Remembered
+from glassformer.nn.attention import NO_RULES, AttentionRules, KeysAndValues, MultiHeadAttention
 from glassformer.nn.cache import KVCache, LayerCache
 from glassformer.nn.layers import Dropout, FeedForward
 from glassformer.nn.observe import Tap
@@ -54,16 +54,16 @@ class Block(nn.Module):
         x: Tensor,
         rules: AttentionRules = NO_RULES,
         cache: LayerCache | None = None,
-        memory: Remembered | None = None,
+        memory: KeysAndValues | None = None,
     ) -> Tensor:
-        """(B, T, D) → (B, T, D). `memory` is the result of `cross_attention.remember`."""
+        """(B, T, D) → (B, T, D). `memory` is the result of `cross_attention.project_memory`."""
         attend = partial(self.attention, rules=rules, cache=cache)
         x = self._add(x, attend, self.attention_norm)
         if self.cross_attention is not None:
             if memory is None:
                 raise TypeError("a block with cross-attention needs a memory")
-            recall = partial(self.cross_attention.recall, memory=memory)
-            x = self._add(x, recall, self.cross_attention_norm)
+            attend = partial(self.cross_attention.cross_attend, memory=memory)
+            x = self._add(x, attend, self.cross_attention_norm)
         return self._add(x, self.feedforward, self.feedforward_norm)
 
     def _add(self, x: Tensor, layer: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
@@ -76,7 +76,7 @@ class Block(nn.Module):
 class StackMemory:
     """Keys and values of a memory for every layer of a stack."""
 
-    layers: list[Remembered]
+    layers: list[KeysAndValues]
 
     def take(self, rows: Tensor) -> "StackMemory":
         return StackMemory([layer.take(rows) for layer in self.layers])
@@ -119,7 +119,7 @@ class Stack(nn.ModuleList):
         layers = [block.cross_attention for block in self if isinstance(block, Block)]
         return [layer for layer in layers if layer is not None]
 
-    def remember(self, states: Tensor, is_text: Tensor | None = None) -> StackMemory:
+    def project_memory(self, states: Tensor, is_text: Tensor | None = None) -> StackMemory:
         """A memory of an encoder's output (B, S, D); `is_text` (B, S) marks what is no padding."""
         mask = None if is_text is None else is_text[:, None, None]  # (B, 1, 1, S)
-        return StackMemory([layer.remember(states, mask) for layer in self.cross_attentions])
+        return StackMemory([layer.project_memory(states, mask) for layer in self.cross_attentions])

@@ -120,7 +120,7 @@ class PlaceAttention(nn.Module):
         self.score = Linear(d_query, 1, bias=False) if is_additive else None
         self.tap = Tap()
 
-    def remember(self, states: Tensor, is_text: Tensor | None = None) -> Places:
+    def project_memory(self, states: Tensor, is_text: Tensor | None = None) -> Places:
         """W_enc h of every position, computed once, from (B, S, D)."""
         return Places(states if self.encoder is None else self.encoder(states), states, is_text)
 

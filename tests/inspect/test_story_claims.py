@@ -165,8 +165,8 @@ def stepped(equation: str, block: Block, given: Any, more: Any) -> Tensor:
         "feed-forward": (block.feedforward, block.feedforward_norm),
     }
     if block.cross_attention is not None:
-        recall = block.cross_attention.recall
-        part = (lambda x: recall(x, memory), block.cross_attention_norm)
+        cross_attend = block.cross_attention.cross_attend
+        part = (lambda x: cross_attend(x, memory), block.cross_attention_norm)
         parts |= {"attention to the source": part, "attention to the picture": part}
     with torch.inference_mode():
         for step in equation.split(";"):

@@ -52,7 +52,7 @@ def test_additive_attention_by_hand():
         scores.append(math.exp(total))
     weights = [score / sum(scores) for score in scores]
     with listening([attention.tap]) as (heard,):
-        context = attention(query, attention.remember(states))
+        context = attention(query, attention.project_memory(states))
     torch.testing.assert_close(heard[0][0, 0], torch.tensor(weights))
     expected = sum(weight * states[0, place] for place, weight in enumerate(weights))
     torch.testing.assert_close(context[0], expected)
@@ -65,7 +65,7 @@ def test_multiplicative_attention_by_hand(kind):
     states, query = torch.randn(1, 3, 4), torch.randn(1, 4)
     keys = states[0] if kind == "dot" else states[0] @ attention.encoder.weight.T
     weights = (keys @ query[0]).softmax(0)
-    found = attention(query, attention.remember(states))
+    found = attention(query, attention.project_memory(states))
     torch.testing.assert_close(found[0], weights @ states[0])
 
 
@@ -73,7 +73,7 @@ def test_nobody_looks_at_padding():
     attention = PlaceAttention("additive", 3, 4)
     is_text = torch.tensor([[True, True, False]])
     with listening([attention.tap]) as (heard,):
-        attention(torch.randn(2, 3), attention.remember(torch.randn(1, 3, 4), is_text))
+        attention(torch.randn(2, 3), attention.project_memory(torch.randn(1, 3, 4), is_text))
     assert heard[0].shape == (1, 2, 3)
     assert heard[0][..., 2].eq(0).all()
 

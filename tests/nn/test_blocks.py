@@ -85,7 +85,7 @@ def test_a_block_passes_its_cache_on():
 def test_a_block_with_cross_attention_needs_a_memory():
     torch.manual_seed(0)
     block, x = small_block(cross_attention=MultiHeadAttention(8, 2)), torch.randn(1, 4, 8)
-    memories = [block.cross_attention.remember(torch.randn(1, 3, 8)) for _ in range(2)]
+    memories = [block.cross_attention.project_memory(torch.randn(1, 3, 8)) for _ in range(2)]
     assert not torch.allclose(block(x, memory=memories[0]), block(x, memory=memories[1]))
     with pytest.raises(TypeError, match="needs a memory"):
         block(x)

@@ -44,18 +44,18 @@ def test_cross_attention_equals_torchs():
     theirs, ours = twins(12, 3)
     x, memory = torch.randn(2, 4, 12), torch.randn(2, 6, 12)
     expected, _ = theirs(x, memory, memory)
-    found = ours.recall(x, ours.remember(memory))
+    found = ours.cross_attend(x, ours.project_memory(memory))
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
-    assert not torch.allclose(found, ours.recall(x, ours.remember(memory.flip(0))))
+    assert not torch.allclose(found, ours.cross_attend(x, ours.project_memory(memory.flip(0))))
 
 
 def test_rows_that_share_a_memory_see_what_each_would_see_alone():
     _, ours = twins(12, 3)
     x, memory = torch.randn(6, 4, 12), torch.randn(2, 5, 12)
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
-    shared = ours.recall(x, ours.remember(memory, mask))
+    shared = ours.cross_attend(x, ours.project_memory(memory, mask))
     copied = (each.repeat_interleave(3, dim=0) for each in (memory, mask))
-    alone = ours.recall(x, ours.remember(*copied))
+    alone = ours.cross_attend(x, ours.project_memory(*copied))
     torch.testing.assert_close(shared, alone)
 
 
@@ -73,7 +73,7 @@ def test_what_a_tap_hears_equals_torchs_weights():
     x, memory = torch.randn(2, 4, 12), torch.randn(2, 6, 12)
     _, expected = theirs(x, memory, memory, average_attn_weights=False)
     with listening([ours.tap]) as (heard,):
-        ours.recall(x, ours.remember(memory))
+        ours.cross_attend(x, ours.project_memory(memory))
     torch.testing.assert_close(heard[0], expected, atol=1e-5, rtol=1e-4)
 
 

@@ -56,7 +56,7 @@ def attend(layer, x):
 
 
 def look_back(layer, x):
-    return layer(x[:, 0], layer.remember(x))
+    return layer(x[:, 0], layer.project_memory(x))
 
 
 @pytest.mark.parametrize(
