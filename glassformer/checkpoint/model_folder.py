@@ -40,8 +40,7 @@ from glassformer.files import file_digest, read_json, write_file, write_json
 from glassformer.models import MODELS, name_of, row
 from glassformer.nn.int8 import QuantizedLinear, quantizable, quantize
 from glassformer.nn.lora import lora_scale
-from glassformer.preprocessing import KINDS, load_preprocessing
-from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
+from glassformer.preprocessing import SETTINGS, Preprocessing, kinds, load_preprocessing
 from glassformer.wording import cause
 
 WEIGHTS = "model.safetensors"
@@ -54,7 +53,7 @@ DIGEST = "sha256"  # in the metadata of the weights, beside those of the other f
 
 def file_names() -> set[str]:
     """Every file that a model folder may contain."""
-    beside = {name for kind in KINDS.values() for name in kind.file_names()}
+    beside = {name for kind in kinds().values() for name in kind.file_names()}
     return {CONFIG, WEIGHTS, GENERATION, CARD, LORA} | beside
 
 

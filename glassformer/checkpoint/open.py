@@ -29,8 +29,7 @@ from glassformer.data.text_files import DataPath, local_path
 from glassformer.errors import GlassformerError
 from glassformer.files import file_digest, read_json
 from glassformer.models import MODELS
-from glassformer.preprocessing import load_preprocessing
-from glassformer.preprocessing.preprocessing import Preprocessing
+from glassformer.preprocessing import Preprocessing, load_preprocessing
 from glassformer.wording import cause
 
 ModelPath = str | os.PathLike[str]

@@ -31,7 +31,7 @@ from glassformer.files import read_json
 from glassformer.formats.family import Layout
 from glassformer.formats.links import Link
 from glassformer.models import name_of, row
-from glassformer.preprocessing.preprocessing import Preprocessing
+from glassformer.preprocessing import Preprocessing
 from glassformer.wording import an, counted
 
 # --- the tensors in a folder: one safetensors file, or several with an index ---

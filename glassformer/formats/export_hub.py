@@ -24,7 +24,7 @@ from glassformer.formats.families import FAMILIES
 from glassformer.formats.family import Family, Inputs, Layout
 from glassformer.formats.hugging_face import INPUT_FILES, MODULES, SETTINGS, read_folder
 from glassformer.models.heads import TokenTagger
-from glassformer.preprocessing.preprocessing import Preprocessing
+from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.wording import an
 

@@ -32,9 +32,9 @@ from glassformer.formats.families.bert import SENTENCES
 from glassformer.formats.family import Inputs, Layout, WrongValueError, check_types
 from glassformer.formats.peft_adapter import Adapter
 from glassformer.formats.vocabulary_files import TOKENIZER_CONFIG, end_tokens
+from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.images import ImagePreprocessing, PalettePreprocessing
 from glassformer.preprocessing.masking import MaskedTextPreprocessing
-from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.tokenizers import BEGIN, MASKS, PAD, Tokenizer
 from glassformer.wording import an, counted

@@ -29,7 +29,7 @@ from glassformer.formats.export_hub import write_hub
 from glassformer.formats.exporting import own_card
 from glassformer.formats.hugging_face import is_hugging_face, read_folder
 from glassformer.formats.peft_adapter import Adapter, is_adapter, open_adapter
-from glassformer.preprocessing.preprocessing import Preprocessing
+from glassformer.preprocessing import Preprocessing
 from glassformer.wording import command
 
 # --- the formats of single files, recognised by their first bytes: a file and a row each ---

@@ -30,7 +30,7 @@ from glassformer.models.heads import Labeller
 from glassformer.models.stack import StackConfig, Wiring
 from glassformer.nn.int8 import is_quantized
 from glassformer.nn.positions import Positions
-from glassformer.preprocessing.preprocessing import Preprocessing, TextInput
+from glassformer.preprocessing import Preprocessing, TextInput
 from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.portable import portable
 from glassformer.wording import an, readable_size

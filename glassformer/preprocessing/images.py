@@ -27,7 +27,7 @@ from glassformer.data.images import Decoded, Pixels, read_image, resized, with_c
 from glassformer.data.rows import Array
 from glassformer.data.text_files import local_path, missing, report
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.preprocessing.preprocessing import (
+from glassformer.preprocessing import (
     LabelledExample,
     LabelledInputs,
     Preprocessing,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.config import Config
 from glassformer.data.rows import Array
-from glassformer.preprocessing.preprocessing import TextInput, begins_word
+from glassformer.preprocessing import TextInput, begins_word
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.tokenizers import MASKS
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from glassformer.data.time_series import read_series
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.preprocessing.preprocessing import LabelledExample, LabelledInputs
+from glassformer.preprocessing import LabelledExample, LabelledInputs
 from glassformer.wording import counted
 
 SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)

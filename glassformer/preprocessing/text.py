@@ -27,7 +27,7 @@ from glassformer.data.labelled_texts import read_examples, read_texts
 from glassformer.data.rows import Array
 from glassformer.data.tag_schemes import SchemeName
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.preprocessing.preprocessing import (
+from glassformer.preprocessing import (
     LabelledExample,
     LabelledInputs,
     Preprocessing,

@@ -16,8 +16,8 @@ from glassformer.data.image_files import ImagesConfig
 from glassformer.data.labels import in_order, joined, spelled_as
 from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.images import ImageInputs
-from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.progress import Notify, silently
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.text.tokenizer_training import (

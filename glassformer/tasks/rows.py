@@ -36,7 +36,7 @@ from glassformer.data.tagged_sentences import Sentence
 from glassformer.data.text_files import local_path
 from glassformer.data.time_series import Series
 from glassformer.errors import UsageError
-from glassformer.preprocessing.preprocessing import LabelledExample, LabelledInputs
+from glassformer.preprocessing import LabelledExample, LabelledInputs
 from glassformer.progress import Notify
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Batches, Dataset, Source

@@ -27,8 +27,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.chapters import Examination
 from glassformer.nn.int8 import is_quantized
 from glassformer.options import OptimizerKind
-from glassformer.preprocessing import load_preprocessing
-from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
+from glassformer.preprocessing import SETTINGS, Preprocessing, load_preprocessing
 from glassformer.progress import Notify
 from glassformer.tasks.evaluating import Result, order
 from glassformer.tasks.recipe import DecidedTraining, Recipe

@@ -21,7 +21,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import row
 from glassformer.models.heads import Labeller, body_config, load_body
 from glassformer.nn.lora import add_lora, lora_layers, merge_lora
-from glassformer.preprocessing.preprocessing import Preprocessing
+from glassformer.preprocessing import Preprocessing
 from glassformer.tasks.fitting import with_tokens
 from glassformer.tasks.recipe import DATA_TO_LEARN_FROM, RECIPE, FinetuneConfig, Recipe
 from glassformer.text.tokenizers import Tokenizer

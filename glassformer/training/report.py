@@ -33,8 +33,7 @@ from glassformer.inspect.figures import check_ending
 from glassformer.inspect.page import assembled
 from glassformer.machine.host import set_up
 from glassformer.models import count_parameters
-from glassformer.preprocessing import load_preprocessing
-from glassformer.preprocessing.preprocessing import SETTINGS
+from glassformer.preprocessing import SETTINGS, load_preprocessing
 from glassformer.tasks import load, task_of
 from glassformer.tasks.evaluating import SMALLER_IS_BETTER, QuantizedResult, Result, order
 from glassformer.tasks.recipe import Recipe

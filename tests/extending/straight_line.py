@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from glassformer.config import Config
 from glassformer.data.documents import CorpusConfig
 from glassformer.models import MODELS, ModelRow
-from glassformer.preprocessing.preprocessing import Preprocessing
+from glassformer.preprocessing import Preprocessing
 from glassformer.progress import Notify
 from glassformer.tasks import TASKS
 from glassformer.tasks.evaluating import Result

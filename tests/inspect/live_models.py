@@ -20,8 +20,8 @@ from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.presets import ENCODER_PRESETS, GPT_PRESETS
 from glassformer.models.transformer import Transformer, TransformerConfig
+from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.masking import MaskedTextPreprocessing
-from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import BERT_TOKENS, START, Tokenizer

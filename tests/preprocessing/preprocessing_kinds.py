@@ -1,12 +1,12 @@
 """One example of each kind of preprocessing."""
 
+from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.images import (
     CaptionPreprocessing,
     ImagePreprocessing,
     PalettePreprocessing,
 )
 from glassformer.preprocessing.masking import MaskedTextPreprocessing
-from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
 from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing

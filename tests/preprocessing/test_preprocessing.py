@@ -14,8 +14,7 @@ from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNClassifier, RNNClassifierConfig
 from glassformer.models.transformer import Transformer, TransformerConfig
-from glassformer.preprocessing import KINDS, load_preprocessing
-from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
+from glassformer.preprocessing import SETTINGS, Preprocessing, kinds, load_preprocessing
 
 SHAPE: dict[str, Any] = {"num_layers": 1, "d_model": 8, "num_heads": 2, "context_length": 8}
 
@@ -39,8 +38,8 @@ def refusal(folder: Path) -> str:
 
 
 def test_there_is_an_example_of_every_kind() -> None:
-    assert {each.kind for each in EXAMPLES.values()} == KINDS.keys()
-    assert all(type(each) is KINDS[each.kind] for each in EXAMPLES.values())
+    assert {each.kind for each in EXAMPLES.values()} == kinds().keys()
+    assert all(type(each) is kinds()[each.kind] for each in EXAMPLES.values())
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

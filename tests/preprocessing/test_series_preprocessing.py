@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.preprocessing import load_preprocessing
-from glassformer.preprocessing.preprocessing import SETTINGS
+from glassformer.preprocessing import SETTINGS, load_preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
 
 STEPS = np.array([[1, 10], [2, 30], [3, 20], [6, 60]], dtype=np.float32)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.preprocessing.preprocessing import begins_word
+from glassformer.preprocessing import begins_word
 from glassformer.tasks.alignment import word_starts
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import Tokenizer

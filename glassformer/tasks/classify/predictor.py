@@ -22,7 +22,7 @@ from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.inspection import Subject
 from glassformer.models.heads import TextClassifier
-from glassformer.preprocessing.preprocessing import LabelledExample, LabelledInputs, Preprocessing
+from glassformer.preprocessing import LabelledExample, LabelledInputs, Preprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.classify.scores import Answers, Classification, read_logits
 from glassformer.tasks.evaluating import WrongLabel

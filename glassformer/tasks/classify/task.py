@@ -26,7 +26,7 @@ from glassformer.inspect.chapters import Examination
 from glassformer.models import row
 from glassformer.models.ensemble import Ensemble
 from glassformer.models.heads import TextClassifier
-from glassformer.preprocessing.preprocessing import LabelledInputs
+from glassformer.preprocessing import LabelledInputs
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.progress import Notify

@@ -22,8 +22,8 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.generation.sampling import refuse_nan
 from glassformer.inspect.inspection import LikelyToken, Subject
 from glassformer.models.bert import Bert
+from glassformer.preprocessing import begins_word
 from glassformer.preprocessing.masking import MaskedTextPreprocessing, Masking
-from glassformer.preprocessing.preprocessing import begins_word
 from glassformer.tasks.inspecting import InspectsText
 from glassformer.tasks.masked.scores import MaskedResult, evaluate_masked
 from glassformer.tasks.neighbours import NeighbourFinder
