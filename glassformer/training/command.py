@@ -21,11 +21,11 @@ from glassformer.tasks.fitting import with_tokens
 from glassformer.tasks.recipe import DATA_TO_LEARN_FROM, Recipe
 from glassformer.training.dry_run import measure_rest, measure_run
 from glassformer.training.recipes import (
-    given_values,
-    known_keys,
+    collect_values,
     make_recipe,
     merge,
     prepare_temporarily,
+    recipe_keys,
     share_batches,
     with_processes,
 )
@@ -148,7 +148,7 @@ class Request:
     """When the command began: a time limit counts from then."""
 
     def given(self) -> tuple[Values, Origins]:
-        return given_values(self.recipe, self.flags, self.assignments, self.options)
+        return collect_values(self.recipe, self.flags, self.assignments, self.options)
 
 
 def request(
@@ -276,7 +276,7 @@ def _check_options(request: Request, name: Any) -> None:
 
 def _has_key(model: str, key: str) -> bool:
     section, _, field = key.partition(".")
-    return field in known_keys(model).get(section, ())
+    return field in recipe_keys(model).get(section, ())
 
 
 def _default_folder(recipe: Recipe) -> Path:

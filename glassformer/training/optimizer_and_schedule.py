@@ -29,8 +29,8 @@ from glassformer.tasks.recipe import DecidedTraining
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import learning_shares
 
-RARER = 30  # by gradient descent, embeddings learn this much faster: each is in few examples
-BOLDER = 3  # beside Muon, embeddings, head and vectors learn this much faster than matrices
+EMBEDDING_FACTOR = 30  # of SGD, for the rate of embeddings: each occurs in few examples
+NON_MATRIX_FACTOR = 3  # beside Muon, for the rate of embeddings, head and vectors
 
 
 def optimizer_of(objective: Objective, model: nn.Module) -> torch.optim.Optimizer:
@@ -77,10 +77,10 @@ def make_optimizer(
     for (is_inner, is_matrix, share), parameters in sorted(
         by_settings.items(), key=lambda item: item[0], reverse=True
     ):
-        bolder = BOLDER if kind == "muon" and not is_inner else 1
+        factor = NON_MATRIX_FACTOR if kind == "muon" and not is_inner else 1
         group = {
             "params": parameters,
-            "lr": learning_rate * share * bolder,
+            "lr": learning_rate * share * factor,
             "weight_decay": weight_decay if is_matrix else 0.0,
         }
         groups.append(group | ({"muon": True} if is_inner else {}))
@@ -115,7 +115,7 @@ def _plain(model: nn.Module, rate: float, weight_decay: float = 0.0) -> list[dic
     rest = [weight for weight in learning if id(weight) not in of_tables]
     rare = [weight for weight in learning if id(weight) in of_tables]
     groups = [
-        {"params": rare, "lr": rate * RARER, "weight_decay": weight_decay},
+        {"params": rare, "lr": rate * EMBEDDING_FACTOR, "weight_decay": weight_decay},
         {"params": rest, "lr": rate, "weight_decay": 0.0},
     ]
     return [group for group in groups if group["params"]]

@@ -1,6 +1,6 @@
 """From what a user wrote to a recipe without gaps, and the data that a training reads.
 
-    given_values    a file, then flags, then `--set`: nested dicts, and where each key was given
+    collect_values  a file, then flags, then `--set`: nested dicts, and where each key was given
     make_recipe     the typed recipe; every key is checked before any work is done
     prepare         read the data, choose what the recipe leaves open, write the data into the run
     with_processes  the recipe for the processes that torchrun has started
@@ -42,13 +42,13 @@ from glassformer.wording import counted
 LENGTHS = tuple(f"training.{key}" for key in ("max_steps", "num_train_epochs", "time_limit"))
 
 
-def given_values(
+def collect_values(
     path: Path | None,
     flags: Values,
     assignments: Sequence[str],
     options: Mapping[str, str] | None = None,
 ) -> tuple[Values, Origins]:
-    """What a user gave: a file, then flags, then `--set`, each overriding the one before.
+    """What a user wrote: a file, then flags, then `--set`, each overriding the one before.
 
     Also where each key was given: its line in the file, or the option, which `options` names for
     the flags that come from one.
@@ -110,7 +110,7 @@ def make_recipe(
     """The typed recipe; a problem is reported as `error`, with its place."""
     model = values.get("model")
     name = model.get("name") if isinstance(model, dict) else None
-    keys = known_keys(None if name is None else str(name))
+    keys = recipe_keys(None if name is None else str(name))
     _check_sections(values, keys, where, origins or {}, error)
     if name is None:
         raise UsageError(
@@ -127,7 +127,7 @@ def make_recipe(
     return recipe
 
 
-def known_keys(model: str | None = None) -> dict[str, list[str]]:
+def recipe_keys(model: str | None = None) -> dict[str, list[str]]:
     """The sections of a recipe for this model, each with its keys; without a name, of all models
     together."""
     sections: dict[str, dict[str, None]] = {}
@@ -191,11 +191,12 @@ def _check_data(data: Values, keys: list[str]) -> None:
 # A larger model for more data, as many steps as the data is worth reading, and a learning rate for
 # the model's width. Every value that the recipe gives is kept.
 
-MOST_STEPS = 20_000
-GENTLER = 0.1  # times the usual learning rate, for a model that is trained further
-PUBLISHED = 1.7e-4  # learning rate of published models, by AdamW
-BOLDER = 10  # times as large with LoRA, whose matrices begin at random and at zero
-WIDTH = 128  # up to which the learning rates of a task's defaults hold
+MOST_STEPS = 20_000  # unless the recipe asks for more: data larger than that is read in part
+CONTINUED_FACTOR = 0.1  # of the usual learning rate; a larger one forgets more of the old data
+PUBLISHED_RATE = 1.7e-4  # for AdamW; 7e-5 for a BERT of 768 dimensions
+LORA_FACTOR = 10  # times PUBLISHED_RATE, since the product of the new matrices begins at zero
+REFERENCE_WIDTH = 128  # up to which the learning rates of a task's defaults hold
+MOST_WARMUP_STEPS = 100
 
 
 def with_model(recipe: Recipe, source: Source) -> Recipe:
@@ -222,15 +223,17 @@ def with_model(recipe: Recipe, source: Source) -> Recipe:
     return make_recipe(values)
 
 
-def gentler(defaults: Defaults, start: FinetuneConfig | None) -> Defaults:
+def finetuning_defaults(defaults: Defaults, start: FinetuneConfig | None) -> Defaults:
     """The defaults of a training that begins with a trained model."""
     if start is None:
         return defaults
     if start.published:
-        rate = PUBLISHED * (BOLDER if start.lora_rank else 1)
+        rate = PUBLISHED_RATE * (LORA_FACTOR if start.lora_rank else 1)
         return replace(defaults, optimizer="adamw", adamw=rate, ema=0.0)
     if start.continues:
-        rates = {kind: getattr(defaults, kind) * GENTLER for kind in ("muon", "adamw", "sgd")}
+        rates = {
+            kind: getattr(defaults, kind) * CONTINUED_FACTOR for kind in ("muon", "adamw", "sgd")
+        }
         return replace(defaults, **rates)
     return defaults
 
@@ -259,7 +262,7 @@ def intervals(config: TrainingConfig, dataset: Dataset, steps: int) -> dict[str,
     """What follows from the number of steps: the rise of the learning rate, and how often to
     validate and to save."""
     return {
-        "warmup_steps": min(100, steps // 10),
+        "warmup_steps": min(MOST_WARMUP_STEPS, steps // 10),
         "eval_steps": _eval_steps(config, dataset, steps),
         "save_steps": max(1, steps // 10),
     }
@@ -275,8 +278,8 @@ def _steps(config: TrainingConfig, batches_per_epoch: float, defaults: Defaults)
 def _learning_rate(config: TrainingConfig, dataset: Dataset, defaults: Defaults) -> float:
     """Wider models need smaller steps: a rule of thumb that holds from 48 to 1,600 dimensions."""
     usual: float = getattr(defaults, config.optimizer or defaults.optimizer)
-    width: int = getattr(dataset.model_config, "d_model", WIDTH)
-    return round(usual * min(1.0, (WIDTH / width) ** 0.5), 6)
+    width: int = getattr(dataset.model_config, "d_model", REFERENCE_WIDTH)
+    return round(usual * min(1.0, (REFERENCE_WIDTH / width) ** 0.5), 6)
 
 
 def _eval_steps(config: TrainingConfig, dataset: Dataset, steps: int) -> int:
@@ -308,7 +311,7 @@ def prepare(recipe: Recipe, folder: Path, notify: Notify) -> Objective:
         source.preprocessing.save(data)
     dataset = task.dataset(folder / DATA, recipe)
     defaults = replace(task.defaults(recipe), **row(recipe.model_name).defaults)
-    recipe = with_training(recipe, dataset, gentler(defaults, recipe.start))
+    recipe = with_training(recipe, dataset, finetuning_defaults(defaults, recipe.start))
     return task.objective(recipe, dataset)
 
 

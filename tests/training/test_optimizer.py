@@ -6,7 +6,11 @@ from torch import nn
 
 from glassformer.models.classifier import Classifier, ClassifierConfig
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.training.optimizer_and_schedule import RARER, clipped_together, make_optimizer
+from glassformer.training.optimizer_and_schedule import (
+    EMBEDDING_FACTOR,
+    clipped_together,
+    make_optimizer,
+)
 
 
 def optimizer_of(model, weight_decay=0.1, kind="adamw"):
@@ -200,7 +204,7 @@ def test_a_part_with_a_rate_of_its_own_learns_by_plain_gradient_steps(kind):
     bag[:, 0].sum().backward()
     optimizer.step()
     for name, weight in model.bag.named_parameters():
-        rate = model.bag.gradient_rate * (RARER if name == "embedding.weight" else 1)
+        rate = model.bag.gradient_rate * (EMBEDDING_FACTOR if name == "embedding.weight" else 1)
         gradient = weight.grad.to_dense() if weight.grad.is_sparse else weight.grad
         torch.testing.assert_close(weight, before[name] - rate * gradient)
     assert model.bag.embedding.weight.grad.is_sparse

@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.tasks.recipe import Recipe
-from glassformer.training.recipes import complete, given_values, make_recipe
+from glassformer.training.recipes import collect_values, complete, make_recipe
 from glassformer.training.run_folder import differences
 
 Make = Callable[..., Recipe]
@@ -27,7 +27,7 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     file = written(tmp_path / "r.yaml", "training: {seed: 1, max_steps: 1, eval_steps: 1}\n")
     flags = {"training": {"seed": 2, "max_steps": 2, "eval_steps": None}}
     options = {"training.seed": "--seed", "training.max_steps": "--max-steps"}
-    values, origins = given_values(file, flags, ["training.seed=3"], options)
+    values, origins = collect_values(file, flags, ["training.seed=3"], options)
     assert values["training"] == {"seed": 3, "max_steps": 2, "eval_steps": 1}
     assert origins["training.seed"] == "--set training.seed"
     assert origins["training.max_steps"] == "--max-steps"
@@ -36,7 +36,7 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
 
 def test_a_section_without_keys_is_an_empty_one(tmp_path: Path) -> None:
     file = written(tmp_path / "r.yaml", "model: {name: gpt}\ndata: {paths: x}\ntraining:\n")
-    values, _ = given_values(file, {"training": {"seed": 2}}, ["training.eval_steps=5"])
+    values, _ = collect_values(file, {"training": {"seed": 2}}, ["training.eval_steps=5"])
     assert make_recipe(values).training.seed == 2
     assert make_recipe(values).training.eval_steps == 5
 
@@ -44,7 +44,7 @@ def test_a_section_without_keys_is_an_empty_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("section", ["model", "data", "tokenizer", "training"])
 def test_a_value_where_a_section_must_be_is_named(tmp_path: Path, section: str) -> None:
     file = written(tmp_path / "r.yaml", f"{section}: 5\n")
-    values, _ = given_values(file, {section: {"seed": 2}}, [])
+    values, _ = collect_values(file, {section: {"seed": 2}}, [])
     with pytest.raises(GlassformerError, match=f"^{section} in r.yaml must be a section"):
         make_recipe(values, "r.yaml")
 
@@ -57,7 +57,7 @@ def test_a_recipe_without_model_or_data_is_wrong_usage(missing: str) -> None:
 
 def test_a_misspelt_key_of_the_model_is_found_before_any_work(tmp_path: Path) -> None:
     file = written(tmp_path / "r.yaml", "data: {paths: x}\nmodel:\n  name: gpt\n  d_modle: 48\n")
-    values, lines = given_values(file, {}, [])
+    values, lines = collect_values(file, {}, [])
     with pytest.raises(GlassformerError, match=r"model\.d_modle.*line 4.*mean d_model\?"):
         make_recipe(values, str(file), lines)
 
@@ -81,7 +81,7 @@ def test_an_unknown_section_suggests_what_may_have_been_meant(
     tmp_path: Path, section: str, meant: str
 ) -> None:
     file = written(tmp_path / "r.yaml", f"data: {{paths: x}}\n{section}: {{}}\n")
-    values, lines = given_values(file, {}, [])
+    values, lines = collect_values(file, {}, [])
     with pytest.raises(GlassformerError, match=rf"{section} in .*, line 2\. Did you mean {meant}"):
         make_recipe(values, str(file), lines)
 
