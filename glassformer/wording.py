@@ -63,6 +63,12 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else ending}"
 
 
+def joined(words: Iterable[str], word: str = "and") -> str:
+    """One, one and two, or one, two and three."""
+    *first, last = words
+    return f"{', '.join(first)} {word} {last}" if first else last
+
+
 def capitalised(text: str) -> str:
     """The first letter as at the beginning of a sentence; the others as they are."""
     return f"{text[:1].upper()}{text[1:]}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.wording import an, beginning, cause, percent, score_name, shortened
+from glassformer.wording import an, beginning, cause, joined, percent, score_name, shortened
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,9 @@ def test_a_score_has_one_spelling_for_people() -> None:
 )
 def test_the_article_is_the_spoken_one(expected: str) -> None:
     assert an(expected.split()[1]) == expected
+
+
+def test_words_are_joined_as_in_a_sentence() -> None:
+    assert joined(["a"]) == "a"
+    assert joined(("a", "b")) == "a and b"
+    assert joined(iter("abc"), "or") == "a, b or c"

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 from glassformer.errors import UsageError
 from glassformer.files import write_file
 from glassformer.inspect import Pixels
+from glassformer.wording import joined
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,8 +141,7 @@ def check_ending(path: Path, endings: Sequence[str] = (".html", ".png", ".svg", 
     """The ending of a file, in small letters; an error if it is none of these. Called before any
     work is done."""
     if (ending := path.suffix.lower()) not in endings:
-        *most, last = endings
-        raise UsageError(f"{path}: the name must end in {', '.join(most)} or {last}.")
+        raise UsageError(f"{path}: the name must end in {joined(endings, 'or')}.")
     return ending
 
 

@@ -21,6 +21,7 @@ from glassformer.nn import int8
 from glassformer.nn.attention import merge_projections
 from glassformer.nn.linear import pack_weights
 from glassformer.tasks.task import Predictor, Task
+from glassformer.wording import joined
 
 PredictorT = TypeVar("PredictorT", bound=Predictor)
 
@@ -112,6 +113,5 @@ def check_verb(
     up; its weights are not read."""
     predictor = predictor or predictor_of(path)
     if not issubclass(predictor, kind) and verb not in predictor.verbs:
-        *most, last = predictor.verbs
-        verbs = f"{', '.join(most)} and {last}" if most else last
-        raise UsageError(f"{path} cannot {verb}. This model supports {verbs}.")
+        supported = joined(predictor.verbs)
+        raise UsageError(f"{path} cannot {verb}. This model supports {supported}.")

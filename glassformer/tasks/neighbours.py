@@ -27,6 +27,7 @@ from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tables import aligned, html_table
 from glassformer.tasks.task import Predictor
 from glassformer.text.tokenizers import Tokenizer
+from glassformer.wording import joined
 
 SHOWN_IN_A_LINE = 5  # neighbours of each layer
 BAR = 20  # characters
@@ -329,8 +330,7 @@ class NeighbourFinder(Predictor):
         near = self._similar(word, COMMON) or self._similar(word, size)
         if not near:
             return f"{problem} Choose another one."
-        *most, last = near
-        return f"{problem} Did you mean {', '.join(most) + ' or ' if most else ''}{last}?"
+        return f"{problem} Did you mean {joined(near, 'or')}?"
 
     def _similar(self, word: str, most: int) -> list[str]:
         """Known words with a similar spelling, among the first of a vocabulary, which are the most

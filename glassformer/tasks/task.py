@@ -31,7 +31,7 @@ from glassformer.preprocessing import SETTINGS, Preprocessing, load_preprocessin
 from glassformer.progress import Notify
 from glassformer.tasks.evaluating import Result, order
 from glassformer.tasks.recipe import DecidedTraining, Recipe
-from glassformer.wording import counted
+from glassformer.wording import counted, joined
 
 Command = tuple[str | Path, ...]
 
@@ -310,11 +310,8 @@ class Predictor(ABC):
         if wanted is not None and wanted in views:
             return views[wanted]
         if not views:
-            *most, last = (verb for verb in self.verbs if verb != "inspect")
-            raise UsageError(
-                f"{model} has nothing to inspect. This model supports "
-                f"{', '.join(most)}{' and ' if most else ''}{last}."
-            )
+            verbs = joined(verb for verb in self.verbs if verb != "inspect")
+            raise UsageError(f"{model} has nothing to inspect. This model supports {verbs}.")
         problem = "no view was chosen" if name is None else f'{model} has no view "{name}"'
         shown = "; ".join(f"{other} ({view.about})" for other, view in views.items())
         raise UsageError(f"{problem}. Pass --view with one of: {shown}.")

@@ -40,7 +40,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.recipes import DATA, load_objective
 from glassformer.training.run_folder import REPORT, RunFolder, Standing
-from glassformer.wording import command, counted, first_line, score_name
+from glassformer.wording import command, counted, first_line, joined, score_name
 
 # --- the outcome ---
 
@@ -451,7 +451,7 @@ def _about_loss(recipe: Recipe) -> str:
     text = "Training loss is the mean over the batches since the point before"
     if parts:
         those = "them" if len(parts) > 1 else "it"
-        text += f", with {_listed(parts)}; validation loss is measured without {those}"
+        text += f", with {joined(parts)}; validation loss is measured without {those}"
     else:
         text += "; validation loss is measured on held-out data"
     if recipe.training.ema:
@@ -464,10 +464,6 @@ def _augments(values: dict[str, Any]) -> bool:
     usual = AugmentationConfig().model_dump()
     strengths = {key: value for key, value in values.items() if key != "magnitude"}
     return any(value not in (None, usual.get(key)) for key, value in strengths.items())
-
-
-def _listed(words: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _best(rows: list[dict[str, str]], record: Objective | _Record) -> dict[str, Any] | None:
