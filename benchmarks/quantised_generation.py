@@ -27,7 +27,7 @@ from glassformer.formats.export_ctranslate2 import write_ctranslate2
 from glassformer.formats.export_gguf import write_gguf
 from glassformer.generation.sampling import Sampling, decode
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.nn.int8 import int8_kernel
+from glassformer.nn.int8_kernels import int8_kernel
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks import load
 from glassformer.text.tokenizer_training import train_tokenizer

@@ -24,7 +24,7 @@ from glassformer.api import export_model
 from glassformer.checkpoint.model_folder import save_model
 from glassformer.generation.beam import Beams
 from glassformer.models.transformer import Transformer, TransformerConfig
-from glassformer.nn.int8 import int8_kernel
+from glassformer.nn.int8_kernels import int8_kernel
 from glassformer.preprocessing.text import PairPreprocessing
 from glassformer.tasks import load_for
 from glassformer.tasks.translate.predictor import TranslatePredictor

@@ -19,7 +19,7 @@ from glassformer.api import (
     train,
 )
 from glassformer.errors import GlassformerError
-from glassformer.machine.facts import spin_briefly
+from glassformer.machine.threads import spin_briefly
 from glassformer.options import FinetuneOptions, TrainOptions
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.presets import GPT_PRESETS
 from glassformer.nn import masks
-from glassformer.nn.attention import MultiHeadAttention, explicit, weights_of
+from glassformer.nn.attention import MultiHeadAttention, PlaceAttention, explicit, weights_of
 from glassformer.nn.observe import listening
 from glassformer.nn.positions import sinusoids
-from glassformer.nn.recurrent import PlaceAttention
 from glassformer.tasks.evaluating import next_token_loss
 
 ERRATA = Path(__file__).parent.parent / "docs" / "errata.md"

@@ -1,16 +1,16 @@
-"""Where the labels of a row are.
+"""Which columns of a table are the text and the labels, and how the labels of a row are written.
 
     label              one column: a single label, a list, or labels joined by a separator
     crime, drama, war  a column of 0 and 1 for each label
     text<TAB>label     a file without a header, with the label first or last
 
-Which columns these are is decided by `labelled_texts.py`.
+`labelled_texts.py` reads the rows.
 """
 
 import ast
 import json
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import PurePath
@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.labels import LABEL_COLUMNS, SHOWN, as_number, label_name
-from glassformer.data.tables import TEXT_COLUMNS, Row, Table, column
+from glassformer.data.documents import text_columns
+from glassformer.data.labels import LABEL_COLUMNS, SHOWN, as_number, joined, label_name
+from glassformer.data.tables import TEXT_COLUMNS, Row, Table, column, used_twice
 from glassformer.data.text_files import DataPath, EmptyError, ending, looks_binary, read_lines
 from glassformer.errors import GlassformerError
 from glassformer.wording import shortened
@@ -27,6 +28,37 @@ from glassformer.wording import shortened
 # --- columns with a name ---
 
 IS_SET = {"0": False, "1": True, "false": False, "true": True}
+
+
+def choose_columns(
+    table: Table, wanted_text: Sequence[str], wanted_label: str | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The text and label columns: those asked for, else detected by name and content."""
+    labels = named_labels(table, wanted_label)
+    wanted = text_columns(table, wanted_text) if wanted_text else ()
+    if both := [label for label in labels if label in wanted]:
+        raise used_twice(table, both[0], "text", "label")
+    if len(labels) > 1:
+        return wanted or text_columns(table, (), used=labels), labels
+    label = labels[0] if labels else None
+    free = [name for name in table.columns if name not in wanted]
+    named = [name for name in free if name.casefold() in LABEL_COLUMNS]
+    if label is None and len(named) == 1:
+        label = named[0]
+    texts = wanted or text_columns(table, (), used=[label] if label else [])
+    rest = [name for name in table.columns if name not in texts]
+    if not table.has_names and not named:  # then only the content can tell
+        rest = [name for name in rest if name in table.categories] or rest
+    if label is None and len(rest) == 1:
+        label = rest[0]
+    binary = indicators(table, rest) if label is None and not named else []
+    if len(binary) > 1:
+        raise GlassformerError(
+            f"{table.name} has several columns of 0 and 1 that could be the label "
+            f"({joined(binary)}). Pass one as --label-column, or all that a text may "
+            f"have at once, e.g. --label-column {','.join(binary[:2])}."
+        )
+    return texts, (label or column(table, None, LABEL_COLUMNS, "label", used=texts),)
 
 
 def named_labels(table: Table, wanted: str | None) -> tuple[str, ...]:

@@ -23,25 +23,11 @@ from pydantic import Field
 
 from glassformer.data import label_columns, tables, text_files
 from glassformer.data.chats import TEMPLATE, with_chats
-from glassformer.data.documents import (
-    Document,
-    LabelledConfig,
-    joined_text,
-    read_documents,
-    text_columns,
-)
+from glassformer.data.documents import Document, LabelledConfig, joined_text, read_documents
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import files_for, is_pattern, visible_entries
 from glassformer.data.label_columns import headerless_table
-from glassformer.data.labels import (
-    LABEL_COLUMNS,
-    SHOWN,
-    in_order,
-    joined,
-    label_name,
-    likely_separator,
-    one_name,
-)
+from glassformer.data.labels import SHOWN, in_order, joined, label_name, likely_separator, one_name
 from glassformer.data.rows import DiskList
 from glassformer.data.split import (
     Items,
@@ -53,7 +39,7 @@ from glassformer.data.split import (
     normalised,
     split_labelled,
 )
-from glassformer.data.tables import TABLE_ENDINGS, Row, Table, is_table
+from glassformer.data.tables import TABLE_ENDINGS, Row, is_table
 from glassformer.data.tagged_sentences import TAGGED_ENDINGS
 from glassformer.data.text_files import DataPath, EmptyError, ending, local_path, reading, report
 from glassformer.errors import GlassformerError, UsageError
@@ -273,7 +259,7 @@ class ExampleReader:
         if path.is_file() and not is_table(path, self.encoding):
             raise _of_another_kind(path, self.encoding)
         table = with_chats(tables.open_table(name, self.encoding), self.chat_template)
-        texts, labels = self._columns(table)
+        texts, labels = label_columns.choose_columns(table, self.wanted_text, self.wanted_label)
         if self.label_column is None:
             is_clear = len(labels) == 1 or not any("," in name for name in labels)
             self.text_column = texts
@@ -283,34 +269,6 @@ class ExampleReader:
         words = tables.columns_in_words(table, {"text": texts, role: labels})
         self.columns.setdefault(words, name)
         self._read_rows(table.rows, texts, labels)
-
-    def _columns(self, table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The text and label columns: those asked for, else detected by name and content."""
-        labels = label_columns.named_labels(table, self.wanted_label)
-        wanted = text_columns(table, self.wanted_text) if self.wanted_text else ()
-        if both := [label for label in labels if label in wanted]:
-            raise tables.used_twice(table, both[0], "text", "label")
-        if len(labels) > 1:
-            return wanted or text_columns(table, (), used=labels), labels
-        label = labels[0] if labels else None
-        free = [name for name in table.columns if name not in wanted]
-        named = [name for name in free if name.casefold() in LABEL_COLUMNS]
-        if label is None and len(named) == 1:
-            label = named[0]
-        texts = wanted or text_columns(table, (), used=[label] if label else [])
-        rest = [name for name in table.columns if name not in texts]
-        if not table.has_names and not named:  # then only the content can tell
-            rest = [name for name in rest if name in table.categories] or rest
-        if label is None and len(rest) == 1:
-            label = rest[0]
-        binary = label_columns.indicators(table, rest) if label is None and not named else []
-        if len(binary) > 1:
-            raise GlassformerError(
-                f"{table.name} has several columns of 0 and 1 that could be the label "
-                f"({joined(binary)}). Pass one as --label-column, or all that a text may "
-                f"have at once, e.g. --label-column {','.join(binary[:2])}."
-            )
-        return texts, (label or tables.column(table, None, LABEL_COLUMNS, "label", used=texts),)
 
     def _read_rows(
         self, rows: Iterable[Row], texts: tuple[str, ...], columns: tuple[str, ...]

@@ -45,7 +45,7 @@ from glassformer.generation.sampling import (
     refuse_nan,
     warps,
 )
-from glassformer.machine.facts import check_wanted
+from glassformer.machine.threads import check_wanted
 from glassformer.nn.cache import is_in_order
 
 # --- how wide it looks, how it weighs length, and how different its results are ---

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from glassformer.models.memory_decoder import MemoryState
 from glassformer.models.sources import Translator, TranslatorConfig
 from glassformer.models.stack import Layers, Rate, Width, check_length
+from glassformer.nn.attention import PlaceAttention, Places
 from glassformer.nn.layers import Dropout
 from glassformer.nn.linear import Linear
 from glassformer.nn.masks import if_padded
 from glassformer.nn.observe import Tap
-from glassformer.nn.recurrent import Cell, PlaceAttention, Places, Recurrence, RNNState, Vectors
+from glassformer.nn.recurrent import Cell, Recurrence, RNNState, Vectors
 
 
 class RNNTranslatorConfig(TranslatorConfig):

@@ -26,12 +26,13 @@ from glassformer.models import sources
 from glassformer.models.memory_decoder import MemoryState
 from glassformer.models.sources import CaptionConfig, CaptionDecoder
 from glassformer.models.stack import Layers, Rate, Width, check_length
-from glassformer.nn import recurrent
+from glassformer.nn import attention
+from glassformer.nn.attention import PlaceAttention, Places
 from glassformer.nn.layers import Dropout
 from glassformer.nn.linear import Linear
 from glassformer.nn.observe import Tap
 from glassformer.nn.patches import ConvolutionalBlock, Grid, GridPositions
-from glassformer.nn.recurrent import PlaceAttention, Places, Recurrence, RNNState, Vectors
+from glassformer.nn.recurrent import Recurrence, RNNState, Vectors
 
 
 class ShowAttendTellConfig(CaptionConfig):
@@ -143,7 +144,7 @@ class ShowAttendTell(CaptionDecoder):
         x = self.dropout(self.embedding(token))  # (B, d_embedding)
         query = state if self.word_query is None else state + self.word_query(x)
         weights = self.attention.weights(query, memory.places)  # (images, beams, N)
-        seen = recurrent.context_of(weights, memory.places)  # (B, D)
+        seen = attention.context_of(weights, memory.places)  # (B, D)
         if self.gate is not None:
             seen = self.gate(query).sigmoid() * seen
         output, vectors = self.decoder(torch.cat((x, seen), dim=-1)[:, None], start=vectors)

@@ -1,6 +1,6 @@
 """The layers of the lectures, independent of any model.
 
-    attention.py   scaled dot-product attention, its heads, and the fused path
+    attention.py   scaled dot-product attention, its heads, the fused path; that of RNN decoders
     masks.py       who may attend to whom: causal, padding
     positions.py   sinusoidal, learned, relative and rotary positions
     layers.py      token embedding, normalisation, feed-forward layer, dropout
@@ -8,12 +8,12 @@
     cache.py       keys and values of the tokens already read (KV cache)
     windows.py     attention within windows of an image (Swin)
     patches.py     an image as a sequence: patches, convolutions, positions on a grid
-    recurrent.py   RNN, LSTM and GRU, and the attention of a recurrent decoder
+    recurrent.py   RNN, LSTM and GRU
     pooling.py     one vector for a whole sequence
     observe.py     listening to a layer, switching heads off, changing what passes
     lora.py        fine-tuning by low-rank updates
     linear.py      y = x Wᵀ + b, with oneDNN's kernel (`onednn.py`) where it is faster
-    int8.py        linear layers with 8-bit weights (`int8_kernels.py` has the kernels)
+    int8.py        linear layers with 8-bit weights (`int8_kernels.py` chooses the kernel)
 
 All files and comments use one legend of shapes:
 

@@ -10,13 +10,7 @@ embeddings, norms and positions stay float32, as does the embedding matrix of a 
 layer shares its weights. Quantised layers are for prediction: they have no gradients.
 """
 
-import math
-import os
-import sys
-import warnings
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,16 +18,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.errors import GlassformerError
-from glassformer.machine import facts, host
-from glassformer.machine.host import TIMEOUT, Fingerprint, Measurement, Measurements, measure
 from glassformer.nn.blocks import Block
-from glassformer.nn.int8_kernels import KERNELS, ROWS
+from glassformer.nn.int8_kernels import KERNELS, int8_kernel
 from glassformer.nn.linear import Linear
 
 KINDS = ("int8",)
 LARGEST_WEIGHT = 127
-FALLBACK = "float32"  # right everywhere, and as slow as weights that are not quantised
-CLEARLY = 1.1  # times as fast: less than what chance makes of two measurements
 
 
 class QuantizedLinear(nn.Module):
@@ -112,67 +102,3 @@ def quantize(model: nn.Module, names: set[str] | None = None) -> None:
 
 def is_quantized(model: nn.Module) -> bool:
     return any(isinstance(module, QuantizedLinear) for module in model.modules())
-
-
-# --- which kernel multiplies: measured once on each machine, and cached ---
-#
-#     onednn     0.04  0.19  0.32 TFLOP/s for 1, 8 and 32 rows   → chosen
-#     fbgemm     0.04  0.13  0.17
-#     qnnpack    0.02  0.04  0.06
-#
-# Each is tried in a child process (`int8_kernels.py`), for its speed and for its results: it may
-# die, or overflow on a processor without VNNI. If none works, a warning says why. Two of them stand
-# on functions that torch deprecates: `tests/nn/test_int8_probe.py` fails when they are removed.
-
-
-@cache
-def int8_kernel() -> str:
-    """The name of the fastest kernel that survives here and computes the right thing."""
-    fingerprint = Fingerprint(
-        device="int8",
-        device_name="",
-        cpu=facts.cpu_name(),
-        cpu_flags=facts.cpu_flags(),
-        cores_logical=os.cpu_count() or 1,
-        thread_counts=(1,),
-        widths=ROWS,
-        torch=torch.__version__,
-        onednn_max_cpu_isa=os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
-    )
-    with host.one_at_a_time():
-        measured = host.load_measurements(fingerprint, KERNELS)
-        if measured is None:
-            measured = measure({name: _command(name) for name in KERNELS}, TIMEOUT)
-            host.store_measurements(fingerprint, measured)
-    best = fastest(measured)
-    if best == FALLBACK:
-        problems = "; ".join(
-            f"{name}: {measurement.problem or 'slower'}"
-            for name, measurement in measured.items()
-            if name != FALLBACK
-        )
-        warnings.warn(
-            f"8-bit weights are multiplied in float32, which saves no time ({problems}).",
-            stacklevel=2,
-        )
-    return best
-
-
-def _command(kernel: str) -> list[str]:
-    script = Path(__file__).with_name("int8_kernels.py")
-    return [sys.executable or "python", "-P", "-W", "ignore", str(script), kernel]
-
-
-def fastest(measured: Measurements) -> str:
-    """The fastest kernel; those further down must be clearly faster."""
-    best = FALLBACK
-    for name in measured:
-        if _speed(measured[name]) > CLEARLY * _speed(measured.get(best)):
-            best = name
-    return best
-
-
-def _speed(measurement: Measurement | None) -> float:
-    """The geometric mean, in which all numbers of rows count alike."""
-    speeds = [] if measurement is None else [speed.tflops for speed in measurement.speeds]
-    return math.prod(speeds) ** (1 / len(speeds)) if speeds else 0.0

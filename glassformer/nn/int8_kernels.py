@@ -1,4 +1,4 @@
-"""Products of float32 vectors with int8 weights, y = x Wᵀ, and a program that tries one kernel.
+"""Kernels that multiply float32 vectors with int8 weights, y = x Wᵀ, and the choice of the fastest.
 
     w = scale · q                                  q from -127 to 127, one scale for each row of W
     x = step · (base² · high + base · middle + low)   whole numbers, one step for each row of x
@@ -18,28 +18,36 @@ bits do not. float32 multiplies without digits; it is as slow as weights that ar
     python int8_kernels.py KERNEL
 
 Some kernels die of instructions that a processor advertises but does not have, others compute
-something else. So each is tried in a child process (`nn/int8.py`), which prints
+something else. So each is tried in a child process, which prints
 [[rows, 1, TFLOP/s], ...] as JSON, or fails. One thread: two would wait for each other whenever
-something else runs, and measure that. This file imports nothing of glassformer.
+something else runs, and measure that. The child imports nothing of glassformer.
 """
 
 import contextlib
 import json
+import math
+import os
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Protocol
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+if TYPE_CHECKING:
+    from glassformer.machine.host import Measurement, Measurements
+
+
 ROWS = (1, 8, 32)  # of x, as in generation
 WIDTH, LAYERS = 1024, 12  # together more than what the caches near a core hold
 BUDGET = 0.1  # seconds for each number of rows
 TOLERANCE = 1e-5  # of the largest value of a result
+FALLBACK = "float32"  # right everywhere, and as slow as weights that are not quantised
+CLEARLY = 1.1  # times as fast: less than what chance makes of two measurements
 BITS = 24  # of x: as many as float32 has
 # The largest |x| / step: the first digit, of 8 bits or less, has room for a carry.
 LARGEST = 2 ** (BITS - 1) - 2 ** (BITS - 8)
@@ -139,7 +147,7 @@ def _product_onednn(digits: Tensor, packed: tuple[Tensor, Tensor, Tensor]) -> Te
 def _pack_for(engine: str, weight: Tensor, scale: Tensor) -> Any:
     zeros = torch.zeros(len(scale), dtype=torch.long)
     with warnings.catch_warnings():
-        # When torch removes it, `tests/nn/test_int8_probe.py` fails.
+        # When torch removes it, `tests/nn/test_int8_kernels.py` fails.
         warnings.filterwarnings("ignore", r"torch\.quantize_per_tensor, .* deprecated", UserWarning)
         quantized = torch._make_per_channel_quantized_tensor(weight, scale.double(), zeros, 0)
     before = torch.backends.quantized.engine
@@ -165,6 +173,74 @@ KERNELS: dict[str, Kernel] = {  # from the one that torch is likeliest to keep
     "qnnpack": Digits(partial(_pack_for, "qnnpack"), partial(_product_dynamic, 8)),  # ARM
     "float32": Float32(),
 }
+
+
+# --- which kernel multiplies: measured once on each machine, and cached ---
+#
+#     onednn     0.04  0.19  0.32 TFLOP/s for 1, 8 and 32 rows   → chosen
+#     fbgemm     0.04  0.13  0.17
+#     qnnpack    0.02  0.04  0.06
+#
+# Each is tried in a child process (`main`), for its speed and for its results: it may
+# die, or overflow on a processor without VNNI. If none works, a warning says why. Two of them stand
+# on functions that torch deprecates: `tests/nn/test_int8_kernels.py` fails when they are removed.
+
+
+@cache
+def int8_kernel() -> str:
+    """The name of the fastest kernel that survives here and computes the right thing."""
+    from glassformer.machine import facts, host
+
+    fingerprint = host.Fingerprint(
+        device="int8",
+        device_name="",
+        cpu=facts.cpu_name(),
+        cpu_flags=facts.cpu_flags(),
+        cores_logical=os.cpu_count() or 1,
+        thread_counts=(1,),
+        widths=ROWS,
+        torch=torch.__version__,
+        onednn_max_cpu_isa=os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
+    )
+    with host.one_at_a_time():
+        measured = host.load_measurements(fingerprint, KERNELS)
+        if measured is None:
+            measured = host.measure({name: _command(name) for name in KERNELS}, host.TIMEOUT)
+            host.store_measurements(fingerprint, measured)
+    best = fastest(measured)
+    if best == FALLBACK:
+        problems = "; ".join(
+            f"{name}: {measurement.problem or 'slower'}"
+            for name, measurement in measured.items()
+            if name != FALLBACK
+        )
+        warnings.warn(
+            f"8-bit weights are multiplied in float32, which saves no time ({problems}).",
+            stacklevel=2,
+        )
+    return best
+
+
+def _command(kernel: str) -> list[str]:
+    return [sys.executable or "python", "-P", "-W", "ignore", __file__, kernel]
+
+
+def fastest(measured: "Measurements") -> str:
+    """The fastest kernel; those further down must be clearly faster."""
+    best = FALLBACK
+    for name in measured:
+        if _speed(measured[name]) > CLEARLY * _speed(measured.get(best)):
+            best = name
+    return best
+
+
+def _speed(measurement: "Measurement | None") -> float:
+    """The geometric mean, in which all numbers of rows count alike."""
+    speeds = [] if measurement is None else [speed.tflops for speed in measurement.speeds]
+    return math.prod(speeds) ** (1 / len(speeds)) if speeds else 0.0
+
+
+# --- trying one kernel, in a process of its own ---
 
 
 @torch.inference_mode()

@@ -1,25 +1,16 @@
-"""Recurrence: a hidden state that every step of a sequence updates, and attention from the
-state of a decoder to the states of an encoder.
+"""Recurrence: a hidden state that every step of a sequence updates.
 
-    state = cell(x, state)                        RNN, LSTM or GRU, one step after another
+    state = cell(x, state)
 
-    score(s, h) = v · tanh(W_enc h + W_dec s)     additive (Bahdanau et al., 2015)
-                  s · h                           dot
-                  s · W h                         general (Luong et al., 2015)
-    weights     = softmax over the states h       (B, K, S)
-    context     = weights · states                (B, K, D)
+The cell is that of an RNN, an LSTM or a GRU. `attention.py` has the attention of such a decoder.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-
-from glassformer.nn.linear import Linear
-from glassformer.nn.observe import Tap
 
 Cell = Literal["rnn", "lstm", "gru"]
 Vectors = tuple[Tensor, ...]  # (layers · directions, B, D) each: two for the LSTM, one for others
@@ -88,62 +79,3 @@ class Recurrence(nn.Module):
             output, carried = self.cells(packed, first)
             output, _ = pad_packed_sequence(output, batch_first=True, total_length=x.size(1))
         return output, (carried,) if isinstance(carried, Tensor) else carried
-
-
-# --- attention of a recurrent decoder ---
-
-ScoreKind = Literal["additive", "dot", "general"]
-
-
-class Places(NamedTuple):
-    """The states of an encoder, ready to be attended to."""
-
-    keys: Tensor  # (B, S, A): what a decoder's state is scored against
-    states: Tensor  # (B, S, D)
-    is_text: Tensor | None = None  # (B, S); None: there is no padding
-
-    def take(self, rows: Tensor) -> "Places":
-        is_text = None if self.is_text is None else self.is_text[rows]
-        return Places(self.keys[rows], self.states[rows], is_text)
-
-
-class PlaceAttention(nn.Module):
-    """Attention from the state of a recurrent decoder to the states of an encoder."""
-
-    def __init__(self, kind: ScoreKind, d_query: int, d_states: int) -> None:
-        super().__init__()
-        if kind == "dot" and d_query != d_states:
-            raise ValueError(f"dot attention needs equal widths, not {d_query} and {d_states}")
-        is_additive = kind == "additive"
-        self.encoder = None if kind == "dot" else Linear(d_states, d_query, bias=False)
-        self.decoder = Linear(d_query, d_query) if is_additive else None
-        self.score = Linear(d_query, 1, bias=False) if is_additive else None
-        self.tap = Tap()
-
-    def project_memory(self, states: Tensor, is_text: Tensor | None = None) -> Places:
-        """W_enc h of every position, computed once, from (B, S, D)."""
-        return Places(states if self.encoder is None else self.encoder(states), states, is_text)
-
-    def weights(self, query: Tensor, places: Places) -> Tensor:
-        """How much each query (B · K, d_query) attends to each place: (B, K, S). K consecutive
-        queries share one row of `places`, such as the beams of one sentence."""
-        queries = query.unflatten(0, (len(places.keys), -1))  # (B, K, d_query)
-        if self.decoder is not None and self.score is not None:
-            both = places.keys[:, None] + self.decoder(queries)[:, :, None]  # (B, K, S, d_query)
-            scores = self.score(both.tanh()).squeeze(-1)
-        else:
-            scores = queries @ places.keys.transpose(1, 2)
-        if places.is_text is not None:
-            scores = scores.masked_fill(~places.is_text[:, None], -math.inf)
-        weights = scores.softmax(dim=-1)  # (B, K, S)
-        self.tap.hear(weights)
-        return self.tap.changed(weights)
-
-    def forward(self, query: Tensor, places: Places) -> Tensor:
-        """(B · K, d_query) → (B · K, D)."""
-        return context_of(self.weights(query, places), places)
-
-
-def context_of(weights: Tensor, places: Places) -> Tensor:
-    """The states as the weights (B, K, S) mix them: (B · K, D)."""
-    return (weights @ places.states).flatten(0, 1)

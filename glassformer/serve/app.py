@@ -37,7 +37,7 @@ from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.page import embedded
 from glassformer.inspect.story import MOST_SWITCHED
-from glassformer.machine.facts import NotWantedError, check_wanted, wanted_until
+from glassformer.machine.threads import NotWantedError, check_wanted, wanted_until
 from glassformer.serve.explore import Question, ServedPage, StoryModel, compare_page, story_page
 from glassformer.wording import first_line, readable_size
 

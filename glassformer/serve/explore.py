@@ -28,7 +28,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.inspection import Inspection
 from glassformer.inspect.page import assembled, part
 from glassformer.inspect.story import SCRIPTS, SLOW, STYLES, story_data
-from glassformer.machine.facts import check_wanted
+from glassformer.machine.threads import check_wanted
 from glassformer.models import name_of
 from glassformer.nn.observe import without_heads
 from glassformer.progress import Notify, silently

@@ -25,7 +25,7 @@ from glassformer.inspect.capture import stacks_of
 from glassformer.inspect.inspection import Inspection, Stream, Subject
 from glassformer.inspect.over_time import OverTime, Record
 from glassformer.inspect.words import Contexts, Use, vectors_of
-from glassformer.machine.facts import check_wanted
+from glassformer.machine.threads import check_wanted
 from glassformer.models.ensemble import caveat
 from glassformer.nn.attention import merge_projections
 from glassformer.nn.layers import Embedding

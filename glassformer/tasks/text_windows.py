@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.batches import Windows, open_tokens, write_tokens
-from glassformer.data.documents import CorpusConfig, Split, columns_of, read_corpus
+from glassformer.data.corpus_split import Split, read_corpus
+from glassformer.data.documents import CorpusConfig, columns_of
 from glassformer.data.rows import TextPart
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from glassformer.checkpoint.model_folder import save_model, save_snapshot
-from glassformer.checkpoint.training_state import save_state
+from glassformer.checkpoint.training_state import Standing, new_state, save_state
 from glassformer.errors import GlassformerError
 from glassformer.machine import processes
 from glassformer.machine.seeds import seed_step
@@ -29,13 +29,7 @@ from glassformer.training.learner import LOWER, Learner, update_batches
 from glassformer.training.optimizer_and_schedule import rate_of
 from glassformer.training.progress import Progress, RunLog, StatusLine, StopRequest, name_in_line
 from glassformer.training.report import model_card
-from glassformer.training.run_folder import (
-    RunFolder,
-    Standing,
-    fingerprint,
-    new_state,
-    snapshot_steps,
-)
+from glassformer.training.run_folder import RunFolder, fingerprint, snapshot_steps
 from glassformer.training.time_limit import FEW, TimeLimit, advice
 from glassformer.wording import clock, counted
 

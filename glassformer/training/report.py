@@ -23,7 +23,13 @@ import torch
 
 from glassformer import __version__
 from glassformer.checkpoint.model_folder import CARD, WEIGHTS, load_model
-from glassformer.checkpoint.training_state import METRICS, curves_of, read_metrics, read_samples
+from glassformer.checkpoint.training_state import (
+    METRICS,
+    Standing,
+    curves_of,
+    read_metrics,
+    read_samples,
+)
 from glassformer.config import Config
 from glassformer.data.augmentation import AugmentationConfig
 from glassformer.errors import GlassformerError
@@ -39,7 +45,7 @@ from glassformer.tasks.evaluating import SMALLER_IS_BETTER, QuantizedResult, Res
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.recipes import DATA, load_objective
-from glassformer.training.run_folder import REPORT, RunFolder, Standing
+from glassformer.training.run_folder import REPORT, RunFolder
 from glassformer.wording import command, counted, first_line, joined, score_name
 
 # --- the outcome ---

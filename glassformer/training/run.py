@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from torch import nn
 
+from glassformer.checkpoint import training_state
 from glassformer.checkpoint.model_folder import (
     GENERATION,
     WEIGHTS,
@@ -32,7 +33,7 @@ from glassformer.checkpoint.model_folder import (
     save_model,
 )
 from glassformer.checkpoint.open import located, open_generation
-from glassformer.checkpoint.training_state import load_state, save_state
+from glassformer.checkpoint.training_state import Standing, load_state, save_state
 from glassformer.errors import GlassformerError
 from glassformer.files import damage, write_json
 from glassformer.machine import processes
@@ -55,7 +56,7 @@ from glassformer.training.progress import (
 )
 from glassformer.training.recipes import load_objective, prepare, use_machine
 from glassformer.training.report import Outcome, add_test, model_card, write_report
-from glassformer.training.run_folder import RunFolder, Standing
+from glassformer.training.run_folder import RunFolder
 from glassformer.training.time_limit import TimeLimit, bytes_per_parameter, choose_threads
 from glassformer.wording import clock, counted, install, readable_size
 
@@ -247,9 +248,9 @@ def _restore(loop: "Loop") -> None:
     folder, learner = loop.run.checkpoint(loop.step), loop.learner
     state = load_state(folder)
     with damage(folder, loop.run.cure(loop.step)):
-        saved = run_folder.checked(run_folder.StepState, state)
-        run_folder.check_fit(saved, learner.state(), learner.optimizer)
-        run_folder.check_best(saved.standing, loop.objective.measures)
+        saved = training_state.checked(training_state.StepState, state)
+        training_state.check_fit(saved, learner.state(), learner.optimizer)
+        training_state.check_best(saved.standing, loop.objective.measures)
     loop.load(state)
 
 
@@ -310,7 +311,7 @@ def _fit_at_once(run: RunFolder, stream: TextIO, fit: Fit) -> Outcome:
     standing.val, standing.best, standing.best_step = val, best, step
     standing.notes = list(result.notes)
     weights = {"model": model.state_dict(), "averaged": {}}
-    save_state(run.checkpoint(step), run_folder.new_state(step, weights, standing))
+    save_state(run.checkpoint(step), training_state.new_state(step, weights, standing))
     return Outcome(run.path, step, standing, objective)
 
 
@@ -335,7 +336,7 @@ def _finished(run: RunFolder) -> Outcome:
         ) from None
     objective = load_objective(recipe, run.path)
     with damage(run.checkpoint(state.step), run.cure(state.step)):
-        run_folder.check_best(state.standing, objective.measures)
+        training_state.check_best(state.standing, objective.measures)
     stopped_early = state.step < objective.config.last_step
     return Outcome(
         run.path, state.step, state.standing, objective, None, stopped_early, is_old=True

@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from written_files import written
 
-from glassformer.data import documents as corpus_split
-from glassformer.data import rows
-from glassformer.data.documents import MANY, CorpusConfig, Split, read_corpus, split
+from glassformer.data import corpus_split, rows
+from glassformer.data.corpus_split import MANY, Split, read_corpus, split
+from glassformer.data.documents import CorpusConfig
 from glassformer.data.rows import TextPart, TextStore
 from glassformer.data.split import normalised
 from glassformer.errors import GlassformerError

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from glassformer.machine.facts import BRIEFLY, WAITING, check_wanted, side_by_side, spin_briefly
+from glassformer.machine.threads import BRIEFLY, WAITING, check_wanted, side_by_side, spin_briefly
 
 
 @pytest.fixture(params=[1, 2, 3])

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from torch import nn
 
 from glassformer.models.rnn_seq2seq import RNNTranslator, RNNTranslatorConfig
+from glassformer.nn.attention import PlaceAttention
 from glassformer.nn.observe import listening
-from glassformer.nn.recurrent import PlaceAttention
 
 SHAPE = {"vocab_size": 13, "context_length": 20, "d_embedding": 6, "d_model": 8, "dropout": 0.0}
 KINDS = [

@@ -4,9 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.attention import MultiHeadAttention, PlaceAttention
 from glassformer.nn.observe import Tap, listening
-from glassformer.nn.recurrent import PlaceAttention
 
 
 def test_each_tap_has_its_own_list():

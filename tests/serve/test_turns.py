@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.machine.facts import NotWantedError, check_wanted
+from glassformer.machine.threads import NotWantedError, check_wanted
 from glassformer.serve.app import BusyError, TooSlowError, Turns
 
 

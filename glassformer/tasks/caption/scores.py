@@ -25,6 +25,7 @@ from glassformer.inspect.chapters import Examination, of_rows
 from glassformer.models.sources import CaptionDecoder
 from glassformer.preprocessing.images import CaptionPreprocessing
 from glassformer.tasks import answers
+from glassformer.tasks.bleu import choose_bleu_tokenizer, tokenized_bleu
 from glassformer.wording import counted
 
 # --- CIDEr-D: how close a caption is to what several people wrote about the same image ---
@@ -284,14 +285,14 @@ class CaptionScorer:
         self, references: Sequence[Sequence[str]], bleu_tokenizer: str | None = None
     ) -> None:
         every = [text for texts in references for text in texts]
-        tokenizer, note = answers.choose_bleu_tokenizer(every, bleu_tokenizer)
+        tokenizer, note = choose_bleu_tokenizer(every, bleu_tokenizer)
         self.notes = [note] if note else []
         if len(references) < FEW:
             self.notes.append(
                 f"CIDEr-D of {counted(len(references), 'image')} says little: it weighs words by "
                 "how few of the images have them."
             )
-        self.bleu = answers.tokenized_bleu(tokenizer, lowercase=True)
+        self.bleu = tokenized_bleu(tokenizer, lowercase=True)
         self._by_character = tokenizer in BY_CHARACTER
         self._references = [[self._words(text) for text in texts] for texts in references]
 

@@ -30,6 +30,7 @@ from glassformer.tasks.alignment import (
     shown_tokens,
     word_starts,
 )
+from glassformer.tasks.bleu import choose_bleu_tokenizer, tokenized_bleu
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
 
@@ -153,8 +154,8 @@ def evaluate_translation(
 ) -> TranslationResult:
     """The loss of `pairs`, and how close the translations by `translate` are to the references.
     `bleu_tokenizer` is sacreBLEU's; None: chosen by the script of the references."""
-    tokenizer, note = answers.choose_bleu_tokenizer(references, bleu_tokenizer)
-    bleu = answers.tokenized_bleu(tokenizer)
+    tokenizer, note = choose_bleu_tokenizer(references, bleu_tokenizer)
+    bleu = tokenized_bleu(tokenizer)
     context = model.context_length
     is_too_long = np.maximum(pairs.source.lengths, pairs.target.lengths - 1) > context
     if is_too_long.all():

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import UsageError
-from glassformer.tasks import answers
-from glassformer.tasks.answers import choose_bleu_tokenizer, tokenized_bleu
+from glassformer.tasks import bleu
+from glassformer.tasks.bleu import choose_bleu_tokenizer, tokenized_bleu
 
 CHINESE = "今天天气很好我们去公园散步吧。"
 JAPANESE = "今日は天気がいいので公園を散歩しましょう。"
@@ -32,7 +32,7 @@ SAMPLES = {
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     names: set[str] = set()
-    monkeypatch.setattr(answers, "_is_installed", names.__contains__)
+    monkeypatch.setattr(bleu, "_is_installed", names.__contains__)
     return names
 
 

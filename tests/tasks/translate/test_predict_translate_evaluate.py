@@ -10,7 +10,7 @@ import sacrebleu
 from translators import pupil, sentences, translator, writes
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.tasks.answers import choose_bleu_tokenizer
+from glassformer.tasks.bleu import choose_bleu_tokenizer
 from glassformer.tasks.translate.predictor import TranslatePredictor
 
 

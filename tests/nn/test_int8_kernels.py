@@ -6,9 +6,9 @@ import sys
 import pytest
 import torch
 
-from glassformer.machine import facts
+from glassformer.machine import facts, host
 from glassformer.machine.host import Measurement, Speed, measure
-from glassformer.nn import int8
+from glassformer.nn import int8_kernels
 from glassformer.nn.int8_kernels import KERNELS, ROWS, TOLERANCE, Digits, largest_error
 
 
@@ -18,25 +18,25 @@ def speeds(*tflops: float) -> Measurement:
 
 def test_the_fastest_kernel_that_works_is_chosen():
     measured = {"onednn": speeds(1, 1, 1), "fbgemm": speeds(2, 1, 4), "float32": speeds(1, 1, 0.5)}
-    assert int8.fastest(measured) == "fbgemm"
+    assert int8_kernels.fastest(measured) == "fbgemm"
 
 
 def test_a_kernel_further_down_must_be_clearly_faster():
     measured = {"onednn": speeds(1, 1, 1), "fbgemm": speeds(1.05, 1.05, 1.05)}
-    assert int8.fastest(measured) == "onednn"
+    assert int8_kernels.fastest(measured) == "onednn"
 
 
 def test_without_a_kernel_that_works_float32_is_used_with_a_warning(tmp_path, monkeypatch):
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
     died = {"onednn": Measurement(problem="died: SIGILL"), "float32": speeds(1, 1, 1)}
-    monkeypatch.setattr(int8, "measure", lambda commands, timeout: died)
-    int8.int8_kernel.cache_clear()
+    monkeypatch.setattr(host, "measure", lambda commands, timeout: died)
+    int8_kernels.int8_kernel.cache_clear()
     try:
         with pytest.warns(UserWarning, match=r"saves no time \(onednn: died: SIGILL\)"):
-            assert int8.int8_kernel() == "float32"
+            assert int8_kernels.int8_kernel() == "float32"
     finally:
-        int8.int8_kernel.cache_clear()
-    assert int8.fastest({}) == "float32"
+        int8_kernels.int8_kernel.cache_clear()
+    assert int8_kernels.fastest({}) == "float32"
 
 
 NEEDS = {"onednn": {"avx512_vnni", "avx_vnni"}, "fbgemm": {"avx2"}, "qnnpack": {"avx2", "asimd"}}
@@ -47,16 +47,16 @@ def test_torch_still_has_what_a_kernel_stands_on(kernel):
     """Otherwise, all that could be noticed is that 8-bit weights have become slow."""
     if not NEEDS[kernel] & {*facts.cpu_flags().split()}:
         pytest.skip("not for this processor")
-    (found,) = measure({kernel: int8._command(kernel)}, 60).values()
+    (found,) = measure({kernel: int8_kernels._command(kernel)}, 60).values()
     assert found.problem is None
 
 
 def test_a_kernel_that_dies_or_fails_is_left_out():
     dies = [sys.executable, "-c", "import os; input(); os.kill(os.getpid(), 4)"]
-    found = measure({"float32": int8._command("float32"), "onednn": dies}, timeout=60)
+    found = measure({"float32": int8_kernels._command("float32"), "onednn": dies}, timeout=60)
     assert found["onednn"].problem == "died: SIGILL"
     assert [speed.width for speed in found["float32"].speeds] == list(ROWS)
-    assert int8.fastest(found) == "float32"
+    assert int8_kernels.fastest(found) == "float32"
 
 
 def test_the_chosen_kernel_is_cached(tmp_path, monkeypatch):
@@ -67,11 +67,11 @@ def test_the_chosen_kernel_is_cached(tmp_path, monkeypatch):
         trials.append(commands.keys())
         return {name: speeds(1, 2, 3) for name in commands} | {"float32": speeds(1, 1, 1)}
 
-    monkeypatch.setattr(int8, "measure", counted)
+    monkeypatch.setattr(host, "measure", counted)
     for _ in range(2):
-        int8.int8_kernel.cache_clear()
-        assert int8.int8_kernel() == next(iter(KERNELS))
-    int8.int8_kernel.cache_clear()
+        int8_kernels.int8_kernel.cache_clear()
+        assert int8_kernels.int8_kernel() == next(iter(KERNELS))
+    int8_kernels.int8_kernel.cache_clear()
     assert trials == [KERNELS.keys()]
 
 
@@ -89,5 +89,7 @@ def test_sums_that_overflow_are_noticed():
 
 
 def test_an_unknown_kernel_ends_with_an_error():
-    done = subprocess.run(int8._command("nonsense"), input="go\n", capture_output=True, text=True)
+    done = subprocess.run(
+        int8_kernels._command("nonsense"), input="go\n", capture_output=True, text=True
+    )
     assert done.returncode == 1
