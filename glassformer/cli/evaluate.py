@@ -8,7 +8,7 @@ import typer
 
 from glassformer.cli import options
 from glassformer.cli.output import note, print_json, print_result, showing_progress
-from glassformer.cli.verb import known_model, known_run
+from glassformer.cli.verb import existing_model, existing_run
 
 
 def evaluate(
@@ -74,7 +74,7 @@ def compare(
     models: Annotated[
         list[Path],
         options.argument(
-            "MODELS", "Runs or model folders, all for the same task.", callback=known_model
+            "MODELS", "Runs or model folders, all for the same task.", callback=existing_model
         ),
     ],
     data: options.DataToRead,
@@ -117,7 +117,7 @@ def compare(
 def report(
     runs: Annotated[
         list[Path],
-        options.argument("RUNS", "Run folders, one or several.", callback=known_run),
+        options.argument("RUNS", "Run folders, one or several.", callback=existing_run),
     ],
     out: Annotated[
         Path | None,

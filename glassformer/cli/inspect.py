@@ -10,7 +10,7 @@ import typer
 from glassformer.cli import options
 from glassformer.cli.output import note, notify, noting_files, print_result
 from glassformer.cli.stdin import read_text
-from glassformer.cli.verb import known_model
+from glassformer.cli.verb import existing_model
 from glassformer.errors import UsageError
 
 FORMATS = "File to write; its extension sets the format: .html, .png, .svg or .json."
@@ -114,7 +114,7 @@ def explore(
         options.argument(
             "MODELS",
             "Run or model folders, Hugging Face folders, GGUF files or names on the hub.",
-            callback=known_model,
+            callback=existing_model,
         ),
     ],
     port: Annotated[

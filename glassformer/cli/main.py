@@ -24,7 +24,7 @@ from glassformer.cli.train import (
     train,
     verify,
 )
-from glassformer.cli.verb import Verb, Verbs, heed_signals
+from glassformer.cli.verb import ReadsLines, Verb, Verbs, heed_signals
 from glassformer.errors import GlassformerError
 from glassformer.machine import processes
 from glassformer.wording import cause
@@ -45,8 +45,9 @@ app.command(cls=ListsTasks)(finetune)
 USES = (generate, chat, complete, score, translate, classify, tag, fill, embed, caption, neighbours)
 app.command(cls=ListsData)(data)
 EXAMINES = (inspect, explore, report, evaluate, compare)
+LINES = (chat, translate, tag, fill, embed)
 for verb in (*USES, *EXAMINES, export, verify, plan, doctor, demo):
-    app.command(cls=Verb)(verb)
+    app.command(cls=ReadsLines if verb in LINES else Verb)(verb)
 app.command("import", cls=Verb)(import_model)  # a keyword of Python
 app.add_typer(corpus, name="corpus")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, ge
 
 import typer
 
-from glassformer.cli.verb import known_model
+from glassformer.cli.verb import existing_model
 from glassformer.errors import UsageError
 from glassformer.options import (
     OPTIONS,
@@ -141,7 +141,7 @@ def _for_typer(name: str, kind: Any) -> Any:
     elif metavar == "TIME":
         more["parser"] = with_unit
     elif metavar == "MODEL":
-        more["callback"] = known_model
+        more["callback"] = existing_model
     names = (as_typed(name) + (about.off and f"/{about.off}"), *about.also)
     info = option(metavar, about.help, *names, rich_help_panel=about.heading, **more)
     return Annotated[_TYPES.get(kind, kind) | None, info]
@@ -164,7 +164,7 @@ Model = Annotated[
     argument(
         "MODEL",
         "Run or model folder, Hugging Face folder, GGUF file or name on the hub.",
-        callback=known_model,
+        callback=existing_model,
     ),
 ]
 

@@ -16,11 +16,11 @@ from glassformer.cli.verb import (
     Rows,
     Verb,
     check_preset,
+    existing_model,
+    existing_run,
+    finetune_tasks,
     heed_signals,
-    known_model,
-    known_run,
-    known_task,
-    tasks,
+    task_name,
 )
 from glassformer.data.built_in import SETS, write_built_in
 from glassformer.models import MODELS, trainable
@@ -45,7 +45,7 @@ class ListsTasks(Verb):
     """A verb whose help lists the tasks for which a trained model can get a new head."""
 
     def tables(self) -> dict[str, Rows]:
-        rows = tasks().items()
+        rows = finetune_tasks().items()
         return {"Tasks": [(task, f"Needs a pre-trained {' or '.join(on)}.") for task, on in rows]}
 
 
@@ -95,7 +95,7 @@ def finetune(
         argument(
             "MODEL",
             "Pre-trained model: run or model folder, Hugging Face folder or name on the hub.",
-            callback=known_model,
+            callback=existing_model,
         ),
     ],
     task: Annotated[
@@ -103,7 +103,7 @@ def finetune(
         option(
             "TASK",
             "Task to learn, from the list below.",
-            parser=known_task,
+            parser=task_name,
             rich_help_panel="Fine-tuning",
         ),
     ],
@@ -158,7 +158,7 @@ def _message_if_stopped(resumes: bool, forces: bool) -> str:
 
 
 def verify(
-    run: Annotated[Path, argument("RUN", "Run to verify.", callback=known_run)],
+    run: Annotated[Path, argument("RUN", "Run to verify.", callback=existing_run)],
     as_json: options.JsonObject = False,
 ) -> None:
     """Check that a run is reproducible.

@@ -30,7 +30,7 @@ Rows = list[tuple[str, str]]
 ValueT = TypeVar("ValueT")
 
 EXAMPLES = "Examples:"  # in the docstring of a verb: what follows is printed as it is
-TEXTS = ("TEXT", "PROMPT", "MESSAGE", "INPUT")  # arguments that people write without quotes
+TEXT_METAVARS = ("TEXT", "PROMPT", "MESSAGE", "INPUT")  # people forget to quote these
 WIDEST = 28  # characters of an option with its help on the same line
 CHECKS = f"{__name__}.checks"  # of values, in the context of a command
 
@@ -48,6 +48,9 @@ def before_running(check: Callable[[ValueT], None]) -> Callable[[typer.Context, 
 
 class Verb(TyperCommand):
     """Options are listed under the heading that they name as `rich_help_panel`."""
+
+    second_text = "Pass one text at a time."
+    """What to do instead of passing a second text."""
 
     def tables(self) -> dict[str, Rows]:
         """Further sections of the help, built when it is shown."""
@@ -80,14 +83,12 @@ class Verb(TyperCommand):
     def _about_extra(self, ctx: Any, args: list[str]) -> str:
         """What to do about arguments that are too many."""
         params: list[Any] = self.get_params(ctx)
-        text = next((param for param in params if param.metavar in TEXTS), None)
+        text = next((param for param in params if param.metavar in TEXT_METAVARS), None)
         if text is None:
             return "Leave it out; a name with spaces needs quotes."
         if not any(re.search(r"\s", word) for word in args):
             return "A text with spaces needs quotes."
-        if "each line of stdin" in text.help:
-            return "Pass one text; several are lines of a file or of standard input."
-        return "Pass one text at a time."
+        return self.second_text
 
     def invoke(self, ctx: Any) -> Any:
         for check in ctx.meta.get(CHECKS, ()):
@@ -134,6 +135,12 @@ class Verb(TyperCommand):
                 for line in examples.split("\n"):
                     if line.strip():
                         formatter.write(f"  {line.strip()}\n")
+
+
+class ReadsLines(Verb):
+    """A verb to which each line of a file or of standard input is a text."""
+
+    second_text = "Pass one text; several are lines of a file or of standard input."
 
 
 class Verbs(TyperGroup):
@@ -242,11 +249,11 @@ def _several(names: Paths | None) -> Sequence[OnePath]:
     return [names] if isinstance(names, str | os.PathLike) else names
 
 
-known_model = before_running(_check_models)
-known_run = before_running(_check_runs)
+existing_model = before_running(_check_models)
+existing_run = before_running(_check_runs)
 
 
-def tasks() -> dict[str, list[str]]:
+def finetune_tasks() -> dict[str, list[str]]:
     """The tasks of `finetune`, each with the pre-trained models that it can build on."""
     bodies: dict[str, list[str]] = {}
     for model in MODELS.values():
@@ -255,8 +262,9 @@ def tasks() -> dict[str, list[str]]:
     return bodies
 
 
-def known_task(text: str) -> str:
-    if text not in (names := tasks()):
+def task_name(text: str) -> str:
+    """A parser for the name of a task that `finetune` knows."""
+    if text not in (names := finetune_tasks()):
         cure = did_you_mean(text, names, f"Choose one of: {', '.join(names)}.")
         raise typer.BadParameter(f"there is no task {text!r}. {cure}")
     return text
