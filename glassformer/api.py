@@ -268,7 +268,7 @@ def report(runs: OnePath | Sequence[OnePath], out: OnePath | None = None) -> Rep
 
 def read_report(folders: Sequence[Path], out: Path | None) -> Report:
     """The report of runs, written to `out` unless it is None."""
-    from glassformer.inspect.figures import check_ending
+    from glassformer.files import check_ending
     from glassformer.training.report import ENDINGS, draw, report_of
     from glassformer.training.run_folder import RunFolder
 

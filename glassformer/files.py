@@ -12,13 +12,13 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
-from glassformer.wording import cause
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.wording import cause, joined
 
 MANIFEST = "manifest.json"
 CURES = {
@@ -27,6 +27,14 @@ CURES = {
     errno.EROFS: " Choose another --out, or make it writable.",
     errno.EACCES: " Choose another --out, or make it writable.",
 }
+
+
+def check_ending(path: Path, endings: Sequence[str] = (".html", ".png", ".svg", ".json")) -> str:
+    """The ending of a file, in small letters; an error if it is none of these. Called before any
+    work is done."""
+    if (ending := path.suffix.lower()) not in endings:
+        raise UsageError(f"{path}: the name must end in {joined(endings, 'or')}.")
+    return ending
 
 
 def write_file(path: Path, content: bytes | str) -> None:

@@ -293,7 +293,7 @@ def paint(
     *inputs: Any,
 ) -> None:
     """Call a verb of a painter, `complete` or `generate`, and draw or print what it returns."""
-    from glassformer.inspect.figures import check_ending
+    from glassformer.files import check_ending
     from glassformer.inspect.views import PAINTINGS, draw
 
     if out is None and not as_json:
@@ -409,7 +409,7 @@ def caption(
       glassformer caption runs/captioner-photos photo.jpg --attention words.png
       glassformer caption runs/captioner-photos photos/*.jpg --json
     """
-    from glassformer.inspect.figures import check_ending
+    from glassformer.files import check_ending
     from glassformer.inspect.views import draw
     from glassformer.tasks import load_for
     from glassformer.tasks.answers import cut_off_note

@@ -63,7 +63,7 @@ def inspect(
     values: dict[str, Any] = {"target": target, "layer": layer, "head": head, "words": words}
     values |= {"compare": compare, "word": word}
 
-    from glassformer.inspect.figures import check_ending
+    from glassformer.files import check_ending
     from glassformer.inspect.views import draw
     from glassformer.options import accepted
     from glassformer.tasks import load

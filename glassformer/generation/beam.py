@@ -42,11 +42,11 @@ from glassformer.generation.sampling import (
     read_again,
     read_on,
     read_prompts,
-    refuse_nan,
     warps,
 )
 from glassformer.machine.threads import check_wanted
 from glassformer.nn.cache import is_in_order
+from glassformer.nn.layers import refuse_nan
 
 # --- how wide it looks, how it weighs length, and how different its results are ---
 

@@ -21,8 +21,8 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.config import Config, Count
-from glassformer.errors import GlassformerError
 from glassformer.generation.protocol import Decoder
+from glassformer.nn.layers import refuse_nan
 
 # --- what shapes the choice of the next token: temperature, top-k, top-p ---
 #
@@ -33,18 +33,6 @@ from glassformer.generation.protocol import Decoder
 NO_TOKEN = -1
 
 Warp = Callable[[Tensor, Tensor], Tensor]
-
-
-def refuse_nan(logits: Tensor) -> Tensor:
-    """The logits; an error if any is NaN or ∞. -∞ is allowed: it means never."""
-    if (
-        logits.numel() and not logits.amax() < math.inf
-    ):  # one pass: the largest of values with a NaN is NaN
-        raise GlassformerError(
-            "the model predicts NaN or infinity: its weights are damaged, or its training "
-            "diverged. Use an earlier checkpoint."
-        )
-    return logits
 
 
 class Sampling(Config):

@@ -22,10 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glassformer.errors import UsageError
 from glassformer.files import write_file
 from glassformer.inspect import Pixels
-from glassformer.wording import joined
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,14 +133,6 @@ class Sheet:
         bar.outline.set_visible(False)
         bar.set_label(name)
         return bar.ax
-
-
-def check_ending(path: Path, endings: Sequence[str] = (".html", ".png", ".svg", ".json")) -> str:
-    """The ending of a file, in small letters; an error if it is none of these. Called before any
-    work is done."""
-    if (ending := path.suffix.lower()) not in endings:
-        raise UsageError(f"{path}: the name must end in {joined(endings, 'or')}.")
-    return ending
 
 
 def draw_picture(make: Callable[[], Sheet], path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.files import write_file, write_json_line
+from glassformer.files import check_ending, write_file, write_json_line
 from glassformer.inspect import Doubles, Pixels, history, story, text_views
 from glassformer.inspect.alignment import Alignment, ImageAttention, WordPlaces
 from glassformer.inspect.attribution import MEAN_VECTOR, METHODS
@@ -27,7 +27,6 @@ from glassformer.inspect.figures import (
     Curve,
     Sheet,
     bars,
-    check_ending,
     coloured,
     curves,
     draw_picture,

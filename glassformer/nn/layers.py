@@ -169,3 +169,17 @@ class WordDropout(nn.Module):
         if not self.training or self.share == 0:
             return x
         return x * F.dropout(x.new_ones(*x.shape[:2], 1), self.share)  # (B, T, D) · (B, T, 1)
+
+
+# --- what the last layer returns ---
+
+
+def refuse_nan(logits: Tensor) -> Tensor:
+    """The logits; an error if any is NaN or ∞. -∞ is allowed: it means never."""
+    # One pass: the largest of values with a NaN is NaN.
+    if logits.numel() and not logits.amax() < math.inf:
+        raise GlassformerError(
+            "the model predicts NaN or infinity: its weights are damaged, or its training "
+            "diverged. Use an earlier checkpoint."
+        )
+    return logits

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import UsageError
-from glassformer.inspect.figures import SCALING_ENDINGS, Point, check_ending, draw_scaling
+from glassformer.files import check_ending
+from glassformer.inspect.figures import SCALING_ENDINGS, Point, draw_scaling
 from glassformer.machine.host import machine
 from glassformer.models import row
 from glassformer.planning.estimate import (

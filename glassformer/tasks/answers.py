@@ -27,10 +27,10 @@ from glassformer.config import Config
 from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.generation.beam import Beams, Hypothesis, Trace, beam_search
-from glassformer.generation.sampling import refuse_nan
 from glassformer.inspect.chapters import Answer, Chapter, Examination, affordable, spread
 from glassformer.machine.threads import side_by_side
 from glassformer.models.memory_decoder import MemoryDecoder
+from glassformer.nn.layers import refuse_nan
 from glassformer.progress import Notify
 from glassformer.tasks.evaluating import (
     Mistake,

@@ -33,9 +33,15 @@ from glassformer.checkpoint.training_state import (
 from glassformer.config import Config
 from glassformer.data.augmentation import AugmentationConfig
 from glassformer.errors import GlassformerError
-from glassformer.files import check_folder, file_digest, write_file, write_json, write_json_line
+from glassformer.files import (
+    check_ending,
+    check_folder,
+    file_digest,
+    write_file,
+    write_json,
+    write_json_line,
+)
 from glassformer.inspect.chapters import NORMAL_95, Chapter, Examination, mean_interval
-from glassformer.inspect.figures import check_ending
 from glassformer.inspect.page import assembled
 from glassformer.machine.host import set_up
 from glassformer.models import count_parameters

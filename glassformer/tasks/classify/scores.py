@@ -36,10 +36,10 @@ from glassformer.data.batches import LabelledBatch, LabelledRows, sorted_batches
 from glassformer.data.labels import joined
 from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
-from glassformer.generation.sampling import refuse_nan
 from glassformer.inspect import chapters
 from glassformer.inspect.chapters import ClassScore, by_label, shown, table, wilson
 from glassformer.models.heads import Labeller
+from glassformer.nn.layers import refuse_nan
 from glassformer.tasks.evaluating import Mistake, Result, held_out
 from glassformer.wording import counted
 

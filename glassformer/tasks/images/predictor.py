@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from glassformer.data.images import Pixels
-from glassformer.generation.sampling import refuse_nan
 from glassformer.inspect import Floats
 from glassformer.inspect.alignment import ImageAttention
 from glassformer.inspect.inspection import Subject
 from glassformer.inspect.places import LayerAttention, attention_maps, rollout
 from glassformer.models import name_of
 from glassformer.models.sources import ImageClassifier
+from glassformer.nn.layers import refuse_nan
 from glassformer.preprocessing.images import ImageInput, ImagePreprocessing
 from glassformer.tasks.classify.predictor import LabelPredictor
 from glassformer.tasks.classify.scores import Classification

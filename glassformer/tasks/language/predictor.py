@@ -22,9 +22,10 @@ from glassformer.config import Count, StringTuple, parse
 from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.generation.beam import MOST_BEAMS, Beams, Hypothesis, beam_search
-from glassformer.generation.sampling import Sampling, decode, refuse_nan
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.inspect.inspection import LikelyToken, Subject
 from glassformer.models.heads import LanguageModel
+from glassformer.nn.layers import refuse_nan
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.inspecting import InspectsText
 from glassformer.tasks.language.chat import Message, newest, prompt_ids, stops

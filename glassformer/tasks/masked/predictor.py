@@ -19,9 +19,9 @@ from glassformer.data.batches import sorted_batches
 from glassformer.data.rows import Array
 from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.generation.sampling import refuse_nan
 from glassformer.inspect.inspection import LikelyToken, Subject
 from glassformer.models.bert import Bert
+from glassformer.nn.layers import refuse_nan
 from glassformer.preprocessing import begins_word
 from glassformer.preprocessing.masking import MaskedTextPreprocessing, Masking
 from glassformer.tasks.inspecting import InspectsText

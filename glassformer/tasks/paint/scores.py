@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from glassformer.data.images import Pixels, data_uri
 from glassformer.data.rows import Array
-from glassformer.generation.sampling import Sampling, decode, refuse_nan
+from glassformer.generation.sampling import Sampling, decode
 from glassformer.inspect.chapters import (
     NORMAL_95,
     Chapter,
@@ -29,6 +29,7 @@ from glassformer.inspect.chapters import (
     spread,
 )
 from glassformer.models.image_gpt import ImageGPT
+from glassformer.nn.layers import refuse_nan
 from glassformer.preprocessing.images import PalettePreprocessing
 from glassformer.tasks.evaluating import Result, evaluating, held_out, next_token_loss
 

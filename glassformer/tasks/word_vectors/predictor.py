@@ -11,9 +11,9 @@ import torch
 
 from glassformer.data.text_files import collecting
 from glassformer.errors import UsageError
-from glassformer.generation.sampling import refuse_nan
 from glassformer.inspect import Flags
 from glassformer.models.word_vectors import WordVectors
+from glassformer.nn.layers import refuse_nan
 from glassformer.preprocessing.skip_gram import SkipGram, SkipGramPreprocessing
 from glassformer.tasks.neighbours import RARE, NeighbourFinder, Occurrence
 from glassformer.tasks.task import as_list
