@@ -26,7 +26,6 @@ from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import LongText
 
 TEMPLATE = ("<|{role}|>\n", "{content}\n")
-ANSWERING = ("assistant", "gpt", "bot", "model")  # the roles of those who answer
 USUAL_ROLES = {"human": "user", "gpt": "assistant"}  # by which `chat` asks and answers
 CONVERSATION_IDS = (
     "conversation_id", "conversation", "conv_id", "chat_id", "dialog_id", "dialogue_id",
@@ -38,18 +37,6 @@ _FIELDS = re.compile(r"\{(role|content)\}")
 def write_message(role: str, content: str, template: Sequence[str]) -> str:
     values = {"role": role, "content": content}
     return _FIELDS.sub(lambda field: values[field[1]], "".join(template))
-
-
-def before_answer(text: str, template: Sequence[str]) -> str | None:
-    """The beginning of a conversation up to where the first answer would be written: a prompt.
-    None if the text is not a conversation of this template, or has no answer."""
-    first, _, _ = "".join(template).partition("{content}")
-    before, role, after = first.partition("{role}")
-    if not (role and before and text.startswith(before)):
-        return None
-    names = "|".join(ANSWERING)
-    answer = re.search(f"{re.escape(before)}(?:{names}){re.escape(after)}", text, re.IGNORECASE)
-    return text[: answer.end()] if answer else None
 
 
 def with_chats(table: Table, template: Sequence[str]) -> Table:

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from glassformer.data import text_files
 from glassformer.data.encodings import NotTextError
+from glassformer.data.tables import TABLE_ENDINGS
 from glassformer.data.text_files import (
     DataPath,
     EmptyError,
     Member,
     at_least_one,
+    ending,
     local_path,
     report,
 )
@@ -329,3 +331,50 @@ def _rules_in(folder: DataPath, depth: int) -> Iterator[Rules]:
     if path.is_file():
         with suppress(OSError), path.open("rb") as file:
             yield parse_rules(file.read(_LONGEST_RULES).decode("utf-8", "replace"), depth)
+
+
+# --- folders as labels: reviews/pos/7.txt has the label "pos" ---
+
+
+def labelled_by_folder(name: str, texts: Sequence[DataPath]) -> list[DataPath]:
+    """Those of the text files of a folder, archive or pattern whose folder is a label."""
+    if is_pattern(name):
+        return list(texts)
+    root = _folder_of_labels(local_path(name))
+    return [file for file in texts if file.parent != root and file.parent.parent == root]
+
+
+def labels_of_files(name: str, files: Sequence[DataPath]) -> dict[DataPath, str]:
+    """The label of each file at any depth inside the folder of a label; others have none. The files
+    of a pattern have the names of their own folders."""
+    if is_pattern(name):
+        return {file: file.parent.name for file in files}
+    folders = [
+        folder for folder in visible_entries(_folder_of_labels(local_path(name))) if folder.is_dir()
+    ]
+    labels = {folder: folder.name for folder in folders}
+
+    def label(file: DataPath) -> str | None:
+        folder = file.parent
+        while folder not in labels and folder != folder.parent:
+            folder = folder.parent
+        return labels.get(folder)
+
+    labelled = ((file, label(file)) for file in files)
+    return {file: name for file, name in labelled if name is not None}
+
+
+def _folder_of_labels(path: DataPath) -> DataPath:
+    """The folder whose subfolders are the labels: an archive often contains only that folder."""
+    while True:
+        entries = visible_entries(path)
+        inner = [entry for entry in entries if entry.is_dir()]
+        has_tables = any(ending(entry) in TABLE_ENDINGS for entry in entries)
+        if len(inner) != 1 or has_tables or not has_folders(inner[0]):
+            return path
+        (path,) = inner
+
+
+def has_folders(path: DataPath) -> bool:
+    """Whether there are folders in a folder."""
+    return any(entry.is_dir() for entry in visible_entries(path))

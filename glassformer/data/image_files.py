@@ -18,9 +18,15 @@ import numpy.typing as npt
 from glassformer.config import ImageSize
 from glassformer.data import tables, text_files
 from glassformer.data.documents import LabelledConfig
-from glassformer.data.folders import every_file, is_group, is_pattern, visible_entries
+from glassformer.data.folders import (
+    every_file,
+    has_folders,
+    is_group,
+    is_pattern,
+    labels_of_files,
+    visible_entries,
+)
 from glassformer.data.images import ENDINGS, Pixels, read_image_bytes
-from glassformer.data.labelled_texts import has_folders, labels_of_files
 from glassformer.data.labels import LABEL_COLUMNS, label_name, one_name
 from glassformer.data.tables import TABLE_ENDINGS, Row, Table
 from glassformer.data.text_files import DataPath, EmptyError, Member, ending, local_path, report

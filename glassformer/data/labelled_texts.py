@@ -25,7 +25,7 @@ from glassformer.data import label_columns, tables, text_files
 from glassformer.data.chats import TEMPLATE, with_chats
 from glassformer.data.documents import Document, LabelledConfig, joined_text, read_documents
 from glassformer.data.encodings import NotTextError
-from glassformer.data.folders import files_for, is_pattern, visible_entries
+from glassformer.data.folders import files_for, has_folders, labelled_by_folder
 from glassformer.data.label_columns import headerless_table
 from glassformer.data.labels import SHOWN, in_order, joined, label_name, likely_separator, one_name
 from glassformer.data.rows import DiskList
@@ -45,35 +45,7 @@ from glassformer.data.text_files import DataPath, EmptyError, ending, local_path
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted, shortened
 
-# --- folders as labels: reviews/pos/7.txt has the label "pos" ---
-
-
-def labelled_by_folder(name: str, texts: Sequence[DataPath]) -> list[DataPath]:
-    """Those of the text files of a folder, archive or pattern whose folder is a label."""
-    if is_pattern(name):
-        return list(texts)
-    root = _folder_of_labels(local_path(name))
-    return [file for file in texts if file.parent != root and file.parent.parent == root]
-
-
-def labels_of_files(name: str, files: Sequence[DataPath]) -> dict[DataPath, str]:
-    """The label of each file at any depth inside the folder of a label; others have none. The files
-    of a pattern have the names of their own folders."""
-    if is_pattern(name):
-        return {file: file.parent.name for file in files}
-    folders = [
-        folder for folder in visible_entries(_folder_of_labels(local_path(name))) if folder.is_dir()
-    ]
-    labels = {folder: folder.name for folder in folders}
-
-    def label(file: DataPath) -> str | None:
-        folder = file.parent
-        while folder not in labels and folder != folder.parent:
-            folder = folder.parent
-        return labels.get(folder)
-
-    labelled = ((file, label(file)) for file in files)
-    return {file: name for file, name in labelled if name is not None}
+# --- what the names of the data stand for ---
 
 
 def named_one_by_one(names: Sequence[str], encoding: str) -> list[DataPath]:
@@ -89,22 +61,6 @@ def named_one_by_one(names: Sequence[str], encoding: str) -> list[DataPath]:
         return []
     files = [file for name in names for file in files_for(name) or ()]
     return [] if any(is_table(file, encoding) for file in files) else files
-
-
-def _folder_of_labels(path: DataPath) -> DataPath:
-    """The folder whose subfolders are the labels: an archive often contains only that folder."""
-    while True:
-        entries = visible_entries(path)
-        inner = [entry for entry in entries if entry.is_dir()]
-        has_tables = any(ending(entry) in TABLE_ENDINGS for entry in entries)
-        if len(inner) != 1 or has_tables or not has_folders(inner[0]):
-            return path
-        (path,) = inner
-
-
-def has_folders(path: DataPath) -> bool:
-    """Whether there are folders in a folder."""
-    return any(entry.is_dir() for entry in visible_entries(path))
 
 
 # --- examples ---

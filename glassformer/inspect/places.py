@@ -13,7 +13,7 @@ A decoder passes on half of what reaches its attention to the source, which the 
 follow further.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Literal
@@ -21,7 +21,10 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
+from glassformer.data.images import data_uri
 from glassformer.inspect import Floats, Ids, Pixels
+from glassformer.inspect.alignment import WordPlaces
+from glassformer.inspect.chapters import Chapter
 from glassformer.nn.patches import Grid
 from glassformer.wording import counted
 
@@ -218,3 +221,44 @@ class Paintings:
             per_image = counted(len(self.completed[0].paintings), "completion")
             return f"{counted(len(self.completed), 'image')}, {per_image} each"
         return counted(len(self.images), "image")
+
+
+# --- chapters of a report: the image again, bright where the model looked ---
+
+LARGEST = 128  # pixels of a side of an image in a report
+MOST_WORDS = 24  # of a caption whose panels are shown
+
+
+def caption_places(looks: Iterable[WordPlaces]) -> list[Chapter]:
+    """For every word of these captions. Long captions are left out."""
+    scenes = [
+        _scene(look.caption, look.pixels, zip(look.words, look.weights, strict=True))
+        for look in looks
+        if len(look.words) <= MOST_WORDS
+    ]
+    note = "Panels are bright where the model looked before it wrote that word. The frame is the "
+    note += "place with the largest weight, which is given below."
+    return [Chapter("Where each word looked", "places", {"scenes": scenes}, note)] if scenes else []
+
+
+def image_places(rollouts: Iterable[tuple[str, Any, Any]]) -> list[Chapter]:
+    """Attention rollout for images: a title, the pixels (H, W, C), and what `rollout` returned."""
+    scenes = [
+        _scene(title, pixels, [(rollout.label, rollout.weights)])
+        for title, pixels, rollout in rollouts
+    ]
+    note = "Attention followed back through all layers (rollout): the second image is bright where "
+    note += "patches contributed most. The frame is the place with the largest weight, given below."
+    return [Chapter("Where it looked", "places", {"scenes": scenes}, note)] if scenes else []
+
+
+def _scene(title: str, pixels: Any, panels: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """An image, and for each label where the model looked."""
+    return {
+        "title": title,
+        "image": data_uri(pixels, LARGEST),
+        "size": [*pixels.shape[:2]],
+        "panels": [
+            {"label": label, "weights": weights.round(4).tolist()} for label, weights in panels
+        ],
+    }

@@ -1,4 +1,4 @@
-"""Where a model looked while it wrote, and the chapters of a report that show it.
+"""Where a model looked while it wrote.
 
     Ada visits Timbuktu.  →  Ada besucht Timbuktu.    (T, S) each target token to source tokens
     image                 →  a red circle             (T, N) each word to places of the image
@@ -7,17 +7,14 @@ Weights come from the taps of the decoder's cross-attention, while they are list
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from glassformer.data.images import data_uri
 from glassformer.errors import UsageError
-from glassformer.inspect.alignment import WordPlaces
 from glassformer.inspect.capture import select
-from glassformer.inspect.chapters import Chapter
 from glassformer.models.memory_decoder import MemoryDecoder
 from glassformer.models.sources import Translator
 from glassformer.nn.observe import listening
@@ -26,8 +23,6 @@ from glassformer.text.tokenizers import Tokenizer
 END = "<end>"  # how the end of a sentence is shown
 _WORD = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['’-]\w+)*|[^\w\s]")
 _BYTES = re.compile(r"<0x[0-9A-F]{2}>")  # a part of a letter
-LARGEST = 128  # pixels of a side of an image in a report
-MOST_WORDS = 24  # of a caption whose panels are shown
 
 
 @torch.inference_mode()
@@ -79,41 +74,3 @@ def word_starts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
         begins.append(not token or (not token.isspace() and first in starts))
         position += len(token)
     return begins
-
-
-# --- images: the image again for each word, bright where the model looked ---
-
-
-def caption_places(looks: Iterable[WordPlaces]) -> list[Chapter]:
-    """For every word of these captions. Long captions are left out."""
-    scenes = [
-        _scene(look.caption, look.pixels, zip(look.words, look.weights, strict=True))
-        for look in looks
-        if len(look.words) <= MOST_WORDS
-    ]
-    note = "Panels are bright where the model looked before it wrote that word. The frame is the "
-    note += "place with the largest weight, which is given below."
-    return [Chapter("Where each word looked", "places", {"scenes": scenes}, note)] if scenes else []
-
-
-def image_places(rollouts: Iterable[tuple[str, Any, Any]]) -> list[Chapter]:
-    """Attention rollout for images: a title, the pixels (H, W, C), and what `rollout` returned."""
-    scenes = [
-        _scene(title, pixels, [(rollout.label, rollout.weights)])
-        for title, pixels, rollout in rollouts
-    ]
-    note = "Attention followed back through all layers (rollout): the second image is bright where "
-    note += "patches contributed most. The frame is the place with the largest weight, given below."
-    return [Chapter("Where it looked", "places", {"scenes": scenes}, note)] if scenes else []
-
-
-def _scene(title: str, pixels: Any, panels: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """An image, and for each label where the model looked."""
-    return {
-        "title": title,
-        "image": data_uri(pixels, LARGEST),
-        "size": [*pixels.shape[:2]],
-        "panels": [
-            {"label": label, "weights": weights.round(4).tolist()} for label, weights in panels
-        ],
-    }

@@ -1,7 +1,6 @@
 """Rows that several tasks learn from: how they are batched, and how a run keeps them on disk.
 
     rows of different lengths   RowDataset        buckets of similar length
-    rows of one size            sliced_batches    in their order, or in another one for each epoch
     images                      ImageDataset      numbers in the store of the run
 
 Labelled inputs are encoded batch by batch, so memory does not grow with the size of the data.
@@ -35,7 +34,6 @@ from glassformer.data.split import LabelledSplit
 from glassformer.data.tagged_sentences import Sentence
 from glassformer.data.text_files import local_path
 from glassformer.data.time_series import Series
-from glassformer.errors import UsageError
 from glassformer.preprocessing import LabelledExample, LabelledInputs
 from glassformer.progress import Notify
 from glassformer.tasks.recipe import Recipe
@@ -44,10 +42,9 @@ from glassformer.wording import counted, shortened
 
 TRAIN = "train.safetensors"  # in the folder of a dataset
 VALIDATION, TEST = "validation.safetensors", "test.npz"
-ALWAYS_ALLOWED = 1024  # rows of a batch: more than the data has only costs memory
 
 
-# --- batches: rows of similar length together, or rows that are all of one size ---
+# --- batches: rows of similar length together, or each epoch in another order ---
 
 
 class RowDataset(Dataset):
@@ -107,17 +104,6 @@ class RowDataset(Dataset):
         }
 
 
-def sliced_batches(take: Callable[[Any], Any], batch_size: int, per_epoch: float) -> Batches:
-    """Batches of rows that are all of one size and numbered from the start of training."""
-    num_rows = round(per_epoch * batch_size)
-    if batch_size > max(num_rows, ALWAYS_ALLOWED):
-        raise UsageError(
-            f"training.per_device_train_batch_size is {batch_size:,}, but the training data makes "
-            f"only {counted(num_rows, 'row')}. Pass {max(num_rows, ALWAYS_ALLOWED):,} or less."
-        )
-    return Batches(lambda n: range(n * batch_size, (n + 1) * batch_size), take, per_epoch)
-
-
 def example_batches(
     num_examples: int, batch_size: int, seed: int, take: Callable[[Array], Any]
 ) -> Batches:
@@ -130,7 +116,7 @@ def example_batches(
     def take_shuffled(numbers: range) -> Any:
         return take(np.array([order(n // num_examples)[n % num_examples] for n in numbers]))
 
-    return sliced_batches(take_shuffled, batch_size, num_examples / batch_size)
+    return Batches.sliced(take_shuffled, batch_size, num_examples / batch_size)
 
 
 # --- images in the store of a run: what painting, classifying and probing share ---

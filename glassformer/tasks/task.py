@@ -68,6 +68,9 @@ def report_data(
         notify(line)
 
 
+ALWAYS_ALLOWED = 1024  # rows of a batch: more than the data has only costs memory
+
+
 @dataclass(frozen=True)
 class Batches:
     """The batches of a training, each a pure function of its number: random numbers, also those of
@@ -78,6 +81,17 @@ class Batches:
     take: Callable[[Any], Any]
     """The rows with these numbers, as a batch."""
     per_epoch: float
+
+    @classmethod
+    def sliced(cls, take: Callable[[Any], Any], batch_size: int, per_epoch: float) -> "Batches":
+        """Batches of rows that are all of one size and numbered from the start of training."""
+        num_rows = round(per_epoch * batch_size)
+        if batch_size > (most := max(num_rows, ALWAYS_ALLOWED)):
+            raise UsageError(
+                f"training.per_device_train_batch_size is {batch_size:,}, but the training data "
+                f"makes only {counted(num_rows, 'row')}. Pass {most:,} or less."
+            )
+        return cls(lambda n: range(n * batch_size, (n + 1) * batch_size), take, per_epoch)
 
     def batch(self, number: int, most: int | None = None) -> Any:
         """Batch `number`, of at most so many rows."""

@@ -21,7 +21,6 @@ from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.progress import Notify
 from glassformer.tasks import fitting
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
-from glassformer.tasks.rows import sliced_batches
 from glassformer.tasks.task import Batches, Dataset, Source, report_data
 from glassformer.text.tokenizer_training import CHAR_BYTES, TextSample, TokenizerConfig, choose_kind
 from glassformer.text.tokenizers import SIZE, Tokenizer, pieces_of
@@ -225,7 +224,7 @@ class TextDataset(Dataset):
         """Batches of windows (B, T + 1)."""
         windows = Windows(self.training, self.window_length, seed)
         per_epoch = self.num_items / (batch_size * self.items_per_row)
-        return sliced_batches(windows.__getitems__, batch_size, per_epoch)
+        return Batches.sliced(windows.__getitems__, batch_size, per_epoch)
 
     def describe(self) -> str:
         return (

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from written_files import written
 
-from glassformer.data.chats import TEMPLATE, before_answer
+from glassformer.data.chats import TEMPLATE
 from glassformer.data.documents import CorpusConfig, columns_of, read_documents
 from glassformer.data.labelled_texts import read_examples
 from glassformer.data.tables import open_table
 from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError
+from glassformer.tasks.language.task import before_answer
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello {role}!"}]
 TEXT = "<|user|>\nHi\n<|assistant|>\nHello {role}!\n"

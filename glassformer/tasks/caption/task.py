@@ -24,18 +24,18 @@ from glassformer.data.image_files import CaptionsConfig
 from glassformer.data.image_store import IMAGES, ImageStore
 from glassformer.errors import UsageError
 from glassformer.inspect.chapters import Examination
+from glassformer.inspect.places import caption_places
 from glassformer.machine.seeds import step_seed
 from glassformer.models import row
 from glassformer.models.sources import CaptionDecoder
 from glassformer.preprocessing.images import CaptionPreprocessing, unit_range
 from glassformer.progress import Notify
 from glassformer.tasks import answers, fitting
-from glassformer.tasks.alignment import caption_places
 from glassformer.tasks.caption import scores
 from glassformer.tasks.caption.predictor import CaptionPredictor
 from glassformer.tasks.evaluating import next_token_loss
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
-from glassformer.tasks.rows import TRAIN, image_to_try, sliced_batches
+from glassformer.tasks.rows import TRAIN, image_to_try
 from glassformer.tasks.task import Batches, Command, Dataset, Defaults, Source, Task, report_data
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
 from glassformer.text.tokenizers import START
@@ -204,7 +204,7 @@ class CaptionDataset(Dataset):
             pixels = self.preprocessing.normalised(augment(images, config.augmentation, generator))
             return CaptionBatch(pixels, torch.from_numpy(owners), ids, is_learned)
 
-        return sliced_batches(take, batch_size, len(self.training) / batch_size)
+        return Batches.sliced(take, batch_size, len(self.training) / batch_size)
 
     def describe(self) -> str:
         captions = counted(len(self.training.rows), "caption")

@@ -24,12 +24,12 @@ from glassformer.data.image_store import pixel_hash
 from glassformer.data.images import Pixels, data_uri
 from glassformer.data.labels import targets_of
 from glassformer.inspect.chapters import Answer, Examination, spread
+from glassformer.inspect.places import image_places
 from glassformer.machine.seeds import step_seed
 from glassformer.models.sources import ImageClassifier, ImageConfig
 from glassformer.preprocessing.images import ImagePreprocessing, unit_range
 from glassformer.progress import Notify
 from glassformer.tasks import fitting, labels
-from glassformer.tasks.alignment import image_places
 from glassformer.tasks.classify.baseline import PixelBaseline, small
 from glassformer.tasks.classify.chapters import examine_classifier
 from glassformer.tasks.images.predictor import ClassifyImagesPredictor, read_image_logits

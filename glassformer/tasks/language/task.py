@@ -1,12 +1,12 @@
 """Next token: loss = mean of -log p(t_n | t_<n) over all positions of all windows."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from glassformer.data.chats import before_answer
 from glassformer.inspect.chapters import Examination
 from glassformer.models.heads import LanguageModel
 from glassformer.preprocessing.text import TextPreprocessing
@@ -20,6 +20,7 @@ from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.wording import as_argument
 
 SAMPLE_TOKENS = 80
+ANSWERING = ("assistant", "gpt", "bot", "model")  # the roles of those who answer
 QUESTION_TOKENS = 500  # in which the first answer of a conversation is looked for
 
 
@@ -71,6 +72,18 @@ class NextToken(Objective):
         first = ids[: ids.index(end)] if end in ids else ids
         readable = [id for id in first if id != tokenizer.unknown]
         return before_answer(tokenizer.decode(readable), preprocessing.chat_template)
+
+
+def before_answer(text: str, template: Sequence[str]) -> str | None:
+    """The beginning of a conversation up to where the first answer would be written: a prompt.
+    None if the text is not a conversation of this template, or has no answer."""
+    first, _, _ = "".join(template).partition("{content}")
+    before, role, after = first.partition("{role}")
+    if not (role and before and text.startswith(before)):
+        return None
+    names = "|".join(ANSWERING)
+    answer = re.search(f"{re.escape(before)}(?:{names}){re.escape(after)}", text, re.IGNORECASE)
+    return text[: answer.end()] if answer else None
 
 
 TASK = Task(
