@@ -74,18 +74,19 @@ class Examples(TypedDict, total=False):
         _data("Validation data (default: a part of --data is held out).", key="validation_paths"),
     ]
     test_data: Annotated[
-        Paths, _data("Labelled data to evaluate the best model on, at the end.", key="test_paths")
+        Paths,
+        _data("Test data, on which the best model is evaluated at the end.", key="test_paths"),
     ]
     text_column: Annotated[
         Names, _data("Column of a table that contains the text (may be repeated).")
     ]
     label_column: Annotated[
-        str, _data("Column of the label or the tags; columns of 0 and 1, separated by commas.")
+        str, _data("Column of the label or tags, or columns of 0 and 1, separated by commas.")
     ]
     label_separator: Annotated[
         str,
         _data(
-            'What separates several labels in a cell, e.g. ";" (default: one label).',
+            'Separator of several labels in a cell, e.g. ";" (default: one label per cell).',
             metavar="TEXT",
         ),
     ]
@@ -237,14 +238,12 @@ class Training(TypedDict, total=False):
     seed: Annotated[int, _training("Random seed (default: 0).", least=0)]
     devices: Annotated[
         int,
-        _devices(
-            "Devices of this machine, each with a process of its own; on a CPU, processes "
-            "(default: 1)."
-        ),
+        _devices("Number of devices of this machine, or of processes on a CPU (default: 1)."),
     ]
-    num_nodes: Annotated[int, _devices("Machines that train together (default: 1).")]
+    num_nodes: Annotated[int, _devices("Number of machines (default: 1).")]
     strategy: Annotated[
-        StrategyKind, _devices("What processes divide: batches, or the model, too (default: ddp).")
+        StrategyKind,
+        _devices("Divide only batches, or also the model, among processes (default: ddp)."),
     ]
     checkpoint_activations: Annotated[
         bool, _devices("Recompute activations instead of keeping them in memory.")

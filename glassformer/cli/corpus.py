@@ -23,7 +23,8 @@ def links(
     out: Annotated[Path, option("FOLDER", "Folder to write.")],
     min_score: Annotated[float, option("N", "Lowest score of a post whose link is kept.")] = 3,
     exclude_domains: Annotated[
-        Path | None, option("FILE", "Domains to drop, one per line, besides the built-in list.")
+        Path | None,
+        option("FILE", "Domains to drop, one per line, in addition to a built-in list."),
     ] = None,
     include_domains: Annotated[
         Path | None, option("FILE", "Domains to keep, one per line; links to others are dropped.")
@@ -34,7 +35,7 @@ def links(
     force: options.ForceFolder = False,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Collect the links of posts that enough people recommended, each page once.
+    """Collect links from posts with a minimum score, each page once.
 
     Examples:
       glassformer corpus links --posts RS_2013-08.zst --out links
@@ -69,29 +70,31 @@ def size(text: str) -> int:
 
 
 def fetch(
-    links: Annotated[Path, option("FOLDER", "Links, from glassformer corpus links.")],
+    links: Annotated[Path, option("FOLDER", "Folder that corpus links wrote.")],
     out: Annotated[Path, option("FOLDER", "Folder for the WARC files; continued if it exists.")],
     limit: Annotated[int | None, count("Fetch only the first N links, a random sample.")] = None,
     contact: Annotated[
-        str | None, option("TEXT", "Your URL or e-mail address, which is sent to every site.")
+        str | None, option("TEXT", "Your URL or e-mail address, sent to every site.")
     ] = None,
     user_agent: Annotated[
         str | None, option("NAME", "Name and version sent to sites (default: glassformer/VERSION).")
     ] = None,
     delay: Annotated[float, option("SECONDS", "Pause between requests to the same host.")] = 1.0,
     workers: Annotated[int, count("Number of hosts to fetch from at the same time.")] = 16,
-    timeout: Annotated[float, option("SECONDS", "Longest time for a page, in total.")] = 30.0,
+    timeout: Annotated[float, option("SECONDS", "Time limit for a page, in total.")] = 30.0,
     max_page_size: Annotated[
-        int | None, option("SIZE", "Largest page, decompressed (default: 10M).", parser=size)
+        int | None,
+        option("SIZE", "Size limit of a page, decompressed (default: 10M).", parser=size),
     ] = None,
     retry: Annotated[
-        bool, switch("--retry", "Try links again whose hosts could not be reached or failed.")
+        bool, switch("--retry", "Retry links whose hosts could not be reached or failed.")
     ] = False,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Fetch the pages of links into WARC files: public addresses only, as robots.txt allows.
+    """Fetch the pages of links into WARC files.
 
-    Run the same command again to continue after Ctrl-C or a power cut.
+    Only public addresses are contacted, and robots.txt is obeyed. Run the same command again to
+    continue after Ctrl-C or a power cut.
 
     Examples:
       glassformer corpus fetch --links links --out pages --contact https://example.org/about
@@ -117,18 +120,16 @@ class Rules(options.Group, heading="Rules"):
     """Which pages become part of the corpus."""
 
     language: Strings = option("CODE", "Language to keep, or any (may be repeated; default: en).")
-    language_threshold: Float = option(
-        "P", "Lowest probability of the language of a text (default: 0.7)."
-    )
+    language_threshold: Float = option("P", "Lowest probability of the language (default: 0.7).")
     quality: Strings = option(
-        "SET", "Rules of quality: gopher, c4 or none (may be repeated; default: gopher and c4)."
+        "SET", "Quality rules: gopher, c4 or none (may be repeated; default: gopher and c4)."
     )
     similarity: Float = option(
-        "X", "Drop texts that share this part of their shingles with another (default: 0.8)."
+        "X", "Drop texts that share this fraction of their shingles with another (default: 0.8)."
     )
     scrub_pii: Flag = switch("--scrub-pii", "Replace e-mail addresses and public IP addresses.")
-    max_page_bytes: Integer = count("Largest page, decompressed (default: 10,000,000).")
-    page_seconds: Integer = count("Processor time for one page, in seconds (default: 20).")
+    max_page_bytes: Integer = count("Size limit of a page, decompressed (default: 10,000,000).")
+    page_seconds: Integer = count("Limit of processor time per page, in seconds (default: 20).")
 
 
 class Work(options.Group, heading="Execution"):
@@ -137,7 +138,7 @@ class Work(options.Group, heading="Execution"):
     executor: Literal["local", "slurm", "ray"] | None = option(
         None, "Where tasks run (default: local)."
     )
-    workers: Integer = count("Number of tasks at the same time (default: number of processors).")
+    workers: Integer = count("Number of parallel tasks (default: number of processors).")
     executor_options: Strings = option(
         "KEY=VALUE", "Option of Slurm or Ray, such as partition=cpu (may be repeated)."
     )
@@ -155,9 +156,9 @@ def build(
     as_json: options.JsonObject = False,
     **values: Any,
 ) -> None:
-    """Build a corpus: extract text, check language and quality, drop duplicates, write shards.
+    """Build a corpus: extract and filter text, drop duplicates.
 
-    A build that was stopped continues when the same command is run again.
+    Run the same command again to continue a build that was stopped.
 
     Examples:
       glassformer corpus build --warc pages --links links --out corpus
@@ -195,9 +196,9 @@ def report(
     ] = None,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Write a page about a corpus: what each step kept and dropped, with examples.
+    """Write a page about a corpus: what was kept and dropped.
 
-    The page works offline.
+    The page has examples for each step, and works offline.
 
     Examples:
       glassformer corpus report corpus
@@ -216,7 +217,7 @@ def report(
 
 corpus = typer.Typer(
     cls=Verbs,
-    help="Build a corpus from web pages that people recommended: collect links, fetch their pages, "
+    help="Build a corpus from web pages that people recommended. Collect links, fetch their pages, "
     "extract and filter the text. Run glassformer corpus COMMAND --help for the options of a step, "
     "with examples.",
     no_args_is_help=True,

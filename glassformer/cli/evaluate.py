@@ -128,7 +128,7 @@ def report(
     ] = None,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Write a page about a run: curves, samples, scores and mistakes.
+    """Write a page about a run: curves, samples, scores, mistakes.
 
     Several runs are shown side by side. The page works offline.
 

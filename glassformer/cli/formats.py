@@ -38,10 +38,10 @@ def export(
     force: options.ForceFolder = False,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Write a model in the format of another tool, load it back and compare.
+    """Write a model in the format of another tool.
 
-    With --quantize, what 8-bit weights cost is measured on --data, or on the validation data of a
-    run, and noted in the model card.
+    The result is loaded back and compared. With --quantize, the cost of 8-bit weights is measured
+    on --data, or on the validation data of a run, and written to the model card.
 
     Examples:
       glassformer export runs/gpt-notes --format hf --out exports/gpt-notes
@@ -84,9 +84,9 @@ def import_model(
 ) -> None:
     """Import a published model into a model folder.
 
-    Other commands also read Hugging Face folders, names, adapters and GGUF files directly. No code
-    from them is run. An adapter is merged into its base model.
-    Compressed files of word vectors and those in archives can be imported as they are.
+    Other commands also read Hugging Face folders, names, adapters and GGUF files directly. Their
+    code is never run. An adapter is merged into its base model. Files of word vectors may be
+    compressed or in archives.
 
     Examples:
       glassformer import openai-community/gpt2

@@ -142,10 +142,10 @@ def chat(
     as_json: options.JsonLines = False,
     **settings: Any,
 ) -> None:
-    """Talk to a language model: a published instruct model, or one trained on conversations.
+    """Talk to an instruct model, or one trained on conversations.
 
-    Messages are written as the model saw them in training, by its own template. Ctrl-C stops an
-    answer, Ctrl-D ends the conversation.
+    Messages are formatted with the model's own template. Ctrl-C stops an answer, Ctrl-D ends the
+    conversation.
 
     Examples:
       glassformer chat SmolLM2-135M-Instruct.Q4_1.gguf
@@ -251,7 +251,7 @@ def score(
 
 class Completions(options.Group, heading="Output"):
     keep: options.Float = options.option(
-        "X", "Share of the rows that is given, from the top (default: 0.5)."
+        "X", "Share of the rows to keep, from the top (default: 0.5)."
     )
     num_return_sequences: options.Integer = options.count(
         "Number of completions of each image (default: 4)."
@@ -270,8 +270,8 @@ def complete(
 ) -> None:
     """Paint the lower part of images.
 
-    Images are shown in the size and the colours of the model: the original, the rows that were
-    given, and what the model painted below them.
+    Shows the original in the size and colours of the model, the rows that were given, and the
+    completions.
 
     Examples:
       glassformer complete runs/image-gpt-photos photo.png --out grid.png
@@ -388,7 +388,7 @@ def _translation_notes(
 @options.takes(options.CaptionBeams, options.Captions)
 def caption(
     model: options.Model,
-    images: Annotated[list[str], options.argument("IMAGE…", "Image files to describe.")],
+    images: Annotated[list[str], options.argument("IMAGE", "Image files to describe.")],
     *,
     attention: Annotated[
         Path | None,

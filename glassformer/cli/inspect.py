@@ -48,12 +48,12 @@ def inspect(
         _view("TEXT", "Sentence that shares a word with the text (may be repeated)."),
     ] = None,
     word: Annotated[
-        str | None, _view("WORD", "Word to compare (default: the longest that is shared).")
+        str | None, _view("WORD", "Word to compare (default: the longest shared one).")
     ] = None,
     out: Annotated[Path | None, options.output("FILE", FORMATS)] = None,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Look inside a model: what it attends to, and what each layer predicts.
+    """Look inside a model: attention, layers and predictions.
 
     Examples:
       glassformer inspect runs/gpt-notes "The train slowly left" --out story.html
@@ -123,7 +123,7 @@ def explore(
     ] = 8000,
     opens: Annotated[bool, options.switch("--open", "Open the page in a browser.")] = False,
 ) -> None:
-    """Look inside models in the browser: type a text and watch it change.
+    """Look inside models live in the browser.
 
     Serves the page of `inspect` at an address that only this computer can reach, until Ctrl-C.
     Several models can be shown side by side.

@@ -34,7 +34,7 @@ def doctor(
     ] = False,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Show what this machine can do and the chosen settings.
+    """Show what this machine can do, and the resulting settings.
 
     Examples:
       glassformer doctor
@@ -126,9 +126,11 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str | None]:
 class Training(options.Group, heading="Training"):
     """What is to be trained."""
 
-    preset: String = option("NAME", "Size of the model; without one, all that fit tonight.")
-    tokens: Integer = count("Tokens to learn from, such as 9e9 (default: 20 per parameter).")
-    batch_tokens: Integer = count("Tokens in a batch, on all devices (default: 512 sequences).")
+    preset: String = option("NAME", "Preset of the model (default: all presets).")
+    tokens: Integer = count("Number of training tokens, such as 9e9 (default: 20 per parameter).")
+    batch_tokens: Integer = count(
+        "Number of tokens in a batch, on all devices (default: 512 sequences)."
+    )
     settings: Strings = option(
         "KEY=VALUE",
         "Set a key of the model, such as model.context_length=2048 (may be repeated).",
@@ -140,13 +142,15 @@ class Devices(options.Group, heading="Devices"):
     """What it is to be trained on."""
 
     devices: Integer = count("Number of devices (default: 1).")
-    device_kind: String = option("KIND", "Such as a100 or rtx4090 (default: this machine).")
-    strategy: String = option("NAME", "ddp or fsdp (default: the faster one that fits).")
+    device_kind: String = option(
+        "KIND", "Kind of device, such as a100 or rtx4090 (default: this machine)."
+    )
+    strategy: String = option("NAME", "Strategy, ddp or fsdp (default: the faster one that fits).")
     checkpoint_activations: Flag = switch(
         "--checkpoint-activations/--keep-activations",
-        "Recompute activations, or keep them (default: the faster way that fits).",
+        "Recompute activations, or keep them (default: the faster one that fits).",
     )
-    price: Float = option("DOLLARS", "Per device and hour (default: a typical price).")
+    price: Float = option("DOLLARS", "Price of a device per hour (default: a typical price).")
 
 
 @options.takes(Training, Devices)
@@ -154,14 +158,14 @@ def plan(
     model: Annotated[str, options.argument("MODEL", "Model to plan.")] = "gpt",
     *,
     out: Annotated[
-        Path | None, options.output("FILE", "Picture of how it scales, .png or .svg.")
+        Path | None, options.output("FILE", "Picture of the scaling curve, .png or .svg.")
     ] = None,
     as_json: options.JsonObject = False,
     **values: Any,
 ) -> None:
-    """Plan a training: memory, operations, time, price, and where more devices stop helping.
+    """Plan a training: memory, operations, time, price, scaling.
 
-    Without a preset: what this machine could train in eight hours.
+    Without options, shows what this machine could train in eight hours.
 
     Examples:
       glassformer plan

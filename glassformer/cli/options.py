@@ -253,7 +253,7 @@ class CaptionBeams(Group, heading="Beam search"):
 
 class Captions(Group, heading="Output"):
     max_new_tokens: Integer = count(
-        "Maximum number of tokens in a caption (default: as in the longest training caption)."
+        "Maximum number of tokens in a caption (default: that of the longest training caption)."
     )
     num_return_sequences: Integer = count("Number of captions of each image (default: 1).")
     no_repeat_ngram_size: Integer = Writing.no_repeat_ngram_size

@@ -233,7 +233,7 @@ def embed(
     quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Turn each text into a vector, with a BERT or a model of sentence-transformers.
+    """Turn texts into vectors, with a BERT or a sentence encoder.
 
     Texts with similar meanings have vectors with a large dot product.
 

@@ -76,7 +76,7 @@ def train(
     model: Annotated[str | None, argument("MODEL", "Model to train, from the list below.")] = None,
     **values: Any,
 ) -> None:
-    """Train a model on your own data, train a given model further, or continue a run.
+    """Train a model, train one further, or continue a run.
 
     Examples:
       glassformer train gpt --data notes.txt
