@@ -14,13 +14,13 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from glassformer.data import text_files
+from glassformer.data import archives, text_files
+from glassformer.data.archives import Member
 from glassformer.data.encodings import NotTextError
 from glassformer.data.tables import TABLE_ENDINGS
 from glassformer.data.text_files import (
     DataPath,
     EmptyError,
-    Member,
     at_least_one,
     ending,
     local_path,
@@ -313,7 +313,7 @@ class _Walk:
                 report().skip(entry, text_files.IGNORED)
             elif is_folder:
                 yield from self.files(entry, path, rules)
-            elif text_files.is_archive(Path(entry.name)):
+            elif archives.is_archive(Path(entry.name)):
                 report().skip(entry, "archive")
             elif entry.is_file():
                 # Without a link, the real name costs nothing: there may be a million files.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data import text_files as archives
+from glassformer.data import archives
 from glassformer.data.documents import read_documents
 from glassformer.data.labelled_texts import read_examples
 from glassformer.data.sentence_pairs import pairs_of
