@@ -96,12 +96,12 @@ class Beams(Config):
         return logprob / length**self.length_penalty
 
 
-# --- what has been found for one sentence: the best hypotheses of each group of beams ---
+# --- the hypotheses of one sentence: the best of each group of beams ---
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A sequence that was found."""
+    """A sequence that the search may return."""
 
     ids: tuple[int, ...]
     """Without the prompt and without the end."""
@@ -137,12 +137,12 @@ class Hypotheses:
 
     def add(self, group: int, ids: Sequence[int], logprob: float, *, is_complete: bool) -> None:
         score = self.beams.score(logprob, len(ids) + is_complete)
-        found = self.groups[group]
-        found.append(Hypothesis(tuple(ids), logprob, score, is_complete))
-        found.sort(key=self._rank)
+        hypotheses = self.groups[group]
+        hypotheses.append(Hypothesis(tuple(ids), logprob, score, is_complete))
+        hypotheses.sort(key=self._rank)
         # A text that ends with one token or another is one text.
-        distinct = {(each.ids, each.is_complete): each for each in reversed(found)}
-        found[:] = sorted(distinct.values(), key=self._rank)[: self.beams.group_size]
+        distinct = {(one.ids, one.is_complete): one for one in reversed(hypotheses)}
+        hypotheses[:] = sorted(distinct.values(), key=self._rank)[: self.beams.group_size]
 
     def beat(self, group: int, logprob: float, lengths: tuple[int, int]) -> bool:
         """Whether no running beam of this log-probability can still come among the best. If it ends
@@ -159,22 +159,22 @@ class Hypotheses:
         """Mark the sequences with a worse score than a running beam that is cut off now."""
         score = self.beams.score(logprob, length)
         self.groups[group] = [
-            replace(each, is_second_best=True) if each.score < score else each
-            for each in self.groups[group]
+            replace(one, is_second_best=True) if one.score < score else one
+            for one in self.groups[group]
         ]
 
     def best(self) -> list[Hypothesis]:
-        """The best of each group; where groups have found the same, their next best."""
-        first = [each for found in self.groups for each in found[: self.share]]
-        rest = [each for found in self.groups for each in found[self.share :]]
+        """The best of each group; where groups have the same, their next best."""
+        first = [one for group in self.groups for one in group[: self.share]]
+        rest = [one for group in self.groups for one in group[self.share :]]
         distinct: dict[Any, Hypothesis] = {}
-        for each in (*first, *sorted(rest, key=self._rank)):
-            distinct.setdefault((each.ids, each.is_complete), each)
+        for one in (*first, *sorted(rest, key=self._rank)):
+            distinct.setdefault((one.ids, one.is_complete), one)
         return sorted([*distinct.values()][: self.beams.num_return_sequences], key=self._rank)
 
-    def _rank(self, found: Hypothesis) -> tuple[bool, float]:
+    def _rank(self, hypothesis: Hypothesis) -> tuple[bool, float]:
         """By score; if complete sequences are preferred, they come first."""
-        return self.prefer_complete and not found.is_complete, -found.score
+        return self.prefer_complete and not hypothesis.is_complete, -hypothesis.score
 
 
 # --- the search ---
@@ -213,7 +213,7 @@ class Trace:
         self.nodes[node] = replace(self.nodes[node], fate=fate)
 
 
-class _Offer(NamedTuple):
+class _Candidates(NamedTuple):
     """The candidates of a group of k beams, best first: (B, C) each."""
 
     tokens: Tensor
@@ -258,7 +258,7 @@ def beam_search(
     while True:
         check_wanted()
         rows = search.advance(logits)
-        if not search.alive:
+        if not search.unfinished:
             return [search.results[number] for number in range(len(prompts))]
         seen, width = seen[rows] + 1, width + 1
         if window is not None and width > window:
@@ -289,10 +289,10 @@ class _Search:
         self.reach = max(2, 1 + len(self.ends))
         self.trace = trace
         self.step = 0
-        self.alive = list(range(len(prompts)))  # numbers of the sentences
+        self.unfinished = list(range(len(prompts)))  # sentences, by number
         self.limits = list(limits)
         self.results: dict[int, list[Hypothesis]] = {}
-        self.found = [Hypotheses(beams, prefer_complete) for _ in prompts]
+        self.hypotheses = [Hypotheses(beams, prefer_complete) for _ in prompts]
         self.copies = torch.arange(len(prompts)).repeat_interleave(beams.num_beams)
         self.ids = prompts[self.copies]  # (B · K, T)
         self.num_prompt = prompts.size(1)
@@ -308,18 +308,18 @@ class _Search:
         """Choose the next tokens. Returns the rows that continue, in their new order."""
         self.step += 1
         chosen, parents = self._choose(logits)  # (B, K) each
-        base = torch.arange(len(self.alive))[:, None] * self.beams.num_beams
+        base = torch.arange(len(self.unfinished))[:, None] * self.beams.num_beams
         rows = (base + parents).flatten()
         self.ids = torch.cat((self.ids[rows], chosen.flatten()[:, None]), dim=1)
-        going_on = [place for place in range(len(self.alive)) if not self._settle(place)]
-        if len(going_on) < len(self.alive):
-            kept = torch.tensor(going_on, dtype=torch.long)
-            self.alive = [self.alive[place] for place in going_on]
+        remaining = [index for index in range(len(self.unfinished)) if not self._finish(index)]
+        if len(remaining) < len(self.unfinished):
+            kept = torch.tensor(remaining, dtype=torch.long)
+            self.unfinished = [self.unfinished[index] for index in remaining]
             self.logprobs = self.logprobs[kept]
-            self.nodes = [self.nodes[place] for place in going_on]
+            self.nodes = [self.nodes[index] for index in remaining]
             rows, self.ids = (
-                each.unflatten(0, (-1, self.beams.num_beams))[kept].flatten(0, 1)
-                for each in (rows, self.ids)
+                tensor.unflatten(0, (-1, self.beams.num_beams))[kept].flatten(0, 1)
+                for tensor in (rows, self.ids)
             )
         return rows
 
@@ -327,24 +327,26 @@ class _Search:
         """The next tokens, and the beams that they continue: (B, K) each."""
         total = refuse_nan(logits.logsumexp(-1))  # NaN if any of the logits is
         shift = self.logprobs - total.view_as(self.logprobs)  # (B, K)
-        logits = reduce(lambda found, warp: warp(self.ids, found), self.warps, logits)
-        logits = logits.unflatten(0, (len(self.alive), -1))  # (B, K, V); + shift: Σ log p
+        logits = reduce(lambda logits, warp: warp(self.ids, logits), self.warps, logits)
+        logits = logits.unflatten(0, (len(self.unfinished), -1))  # (B, K, V); + shift: Σ log p
         chosen, tokens, parents, logprobs = (list[Tensor]() for _ in range(4))
-        nodes: list[list[int | None]] = [[] for _ in self.alive]
+        nodes: list[list[int | None]] = [[] for _ in self.unfinished]
         for group in range(self.beams.num_beam_groups):
-            offer = self._offer(group, logits, shift, chosen)
-            kept = self._sort_out(group, offer, nodes)  # (B, k)
-            chosen.append(offer.tokens[:, : self.beams.group_size])  # ends among them
-            tokens.append(offer.tokens.gather(1, kept))
-            parents.append(offer.parents.gather(1, kept))
+            candidates = self._best_candidates(group, logits, shift, chosen)
+            kept = self._collect_complete(group, candidates, nodes)  # (B, k)
+            chosen.append(candidates.tokens[:, : self.beams.group_size])  # ends among them
+            tokens.append(candidates.tokens.gather(1, kept))
+            parents.append(candidates.parents.gather(1, kept))
             # A beam whose only candidate left is an end is dead.
-            alive = offer.logprobs.masked_fill(offer.is_end, NEVER)
+            alive = candidates.logprobs.masked_fill(candidates.is_end, NEVER)
             logprobs.append(alive.gather(1, kept))
         self.logprobs = torch.cat(logprobs, dim=1)
         self.nodes = nodes
         return torch.cat(tokens, dim=1), torch.cat(parents, dim=1)
 
-    def _offer(self, group: int, logits: Tensor, shift: Tensor, chosen: list[Tensor]) -> _Offer:
+    def _best_candidates(
+        self, group: int, logits: Tensor, shift: Tensor, chosen: list[Tensor]
+    ) -> _Candidates:
         """The best candidates of a group, after the groups before it have chosen."""
         size = self.beams.group_size
         number = self.reach * size  # C
@@ -359,71 +361,75 @@ class _Search:
         parents = order // width + first
         logprobs = logits.flatten(1).gather(1, parents * logits.size(-1) + tokens)
         logprobs = logprobs + shift.gather(1, parents)
-        return _Offer(tokens, parents, logprobs, torch.isin(tokens, self.ends))
+        return _Candidates(tokens, parents, logprobs, torch.isin(tokens, self.ends))
 
-    def _sort_out(self, group: int, offer: _Offer, nodes: list[list[int | None]]) -> Tensor:
-        """Ends among the first k are complete. Returns the places of the first k others."""
+    def _collect_complete(
+        self, group: int, candidates: _Candidates, nodes: list[list[int | None]]
+    ) -> Tensor:
+        """Store the ends among the first k, which are complete. Returns the ranks of the first k
+        others."""
         size = self.beams.group_size
-        others = offer.is_end.float().argsort(dim=1, stable=True)[:, :size]  # ends come last
+        others = candidates.is_end.float().argsort(dim=1, stable=True)[:, :size]  # ends come last
         if self.trace is not None:
-            self._record(self.trace, offer, others, nodes)
-        for place, rank in offer.is_end[:, :size].nonzero().tolist():
-            logprob = float(offer.logprobs[place, rank])
+            self._record(self.trace, candidates, others, nodes)
+        for index, rank in candidates.is_end[:, :size].nonzero().tolist():
+            logprob = float(candidates.logprobs[index, rank])
             if logprob > NEVER:
-                written = self._written(place, int(offer.parents[place, rank]))
-                self.found[self.alive[place]].add(group, written, logprob, is_complete=True)
+                ids = self._written(index, int(candidates.parents[index, rank]))
+                self.hypotheses[self.unfinished[index]].add(group, ids, logprob, is_complete=True)
         return others
 
-    def _written(self, place: int, beam: int) -> list[int]:
-        return self.ids[place * self.beams.num_beams + beam, self.num_prompt :].tolist()
+    def _written(self, index: int, beam: int) -> list[int]:
+        return self.ids[index * self.beams.num_beams + beam, self.num_prompt :].tolist()
 
-    def _settle(self, place: int) -> bool:
-        """Whether the search of a sentence is over; its results are stored then."""
-        number, size = self.alive[place], self.beams.group_size
-        found, limit = self.found[number], self.limits[number]
-        is_last, settled = self.step >= limit, True
+    def _finish(self, index: int) -> bool:
+        """Store the results of a sentence if its search is over. Returns whether it is."""
+        sentence, size = self.unfinished[index], self.beams.group_size
+        hypotheses, limit = self.hypotheses[sentence], self.limits[sentence]
+        is_last, is_over = self.step >= limit, True
         for group in range(self.beams.num_beam_groups):
-            running = self.logprobs[place, group * size : (group + 1) * size]
+            running = self.logprobs[index, group * size : (group + 1) * size]
             if not is_last:
                 best = float(running.max())
-                settled &= best == NEVER or found.beat(group, best, (self.step + 1, limit))
+                is_over &= best == NEVER or hypotheses.beat(group, best, (self.step + 1, limit))
                 continue
-            found.cut_off(group, float(running.max()), self.step)
+            hypotheses.cut_off(group, float(running.max()), self.step)
             # If complete ones are preferred and there are enough, none that was cut off is needed.
-            if not (found.prefer_complete and found.has_enough(group)):
+            if not (hypotheses.prefer_complete and hypotheses.has_enough(group)):
                 for beam, logprob in enumerate(running.tolist(), group * size):
                     if logprob > NEVER:
-                        found.add(group, self._written(place, beam), logprob, is_complete=False)
-        if settled:
-            self.results[number] = found.best()
+                        ids = self._written(index, beam)
+                        hypotheses.add(group, ids, logprob, is_complete=False)
+        if is_over:
+            self.results[sentence] = hypotheses.best()
             if self.trace is not None:
-                for node in self.nodes[place]:
+                for node in self.nodes[index]:
                     if node is not None:
                         self.trace.drop(node, "cut off" if is_last else "hopeless")
-        return settled
+        return is_over
 
     def _record(
-        self, trace: Trace, offer: _Offer, others: Tensor, nodes: list[list[int | None]]
+        self, trace: Trace, candidates: _Candidates, others: Tensor, nodes: list[list[int | None]]
     ) -> None:
-        for place, number in enumerate(self.alive):
-            kept, added = others[place].tolist(), dict[int, int]()
-            rows = zip(*(each[place].tolist() for each in offer), strict=True)
+        for index, sentence in enumerate(self.unfinished):
+            kept, added = others[index].tolist(), dict[int, int]()
+            rows = zip(*(values[index].tolist() for values in candidates), strict=True)
             for rank, (token, parent, logprob, is_end) in enumerate(rows):
                 if logprob == NEVER:
                     continue
                 is_complete = is_end and rank < self.beams.group_size
                 fate = "complete" if is_complete else "outscored"
                 added[rank] = trace.add(
-                    parent=self.nodes[place][parent],
-                    sentence=number,
+                    parent=self.nodes[index][parent],
+                    sentence=sentence,
                     step=self.step,
                     token=token,
                     logprob=logprob,
                     score=self.beams.score(logprob, self.step),
                     fate="kept" if rank in kept and not is_end else fate,
                 )
-            is_end = offer.is_end[place].tolist()
-            nodes[place] += [None if is_end[rank] else added.get(rank) for rank in kept]
+            is_end = candidates.is_end[index].tolist()
+            nodes[index] += [None if is_end[rank] else added.get(rank) for rank in kept]
 
 
 def _counts(chosen: list[Tensor], like: Tensor) -> Tensor:

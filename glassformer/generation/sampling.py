@@ -96,9 +96,9 @@ def no_repeat_ngram(size: int, ids: Tensor, logits: Tensor) -> Tensor:
     runs = ids.unfold(1, size, 1)  # (B, T - size + 1, size)
     begin = ids[:, ids.size(1) - size + 1 :]  # (B, size - 1): the run being written
     repeats = (runs[..., :-1] == begin[:, None]).all(-1) & (runs != NO_TOKEN).all(-1)
-    row, place = repeats.nonzero(as_tuple=True)
+    row, run = repeats.nonzero(as_tuple=True)
     forbidden = torch.zeros_like(logits, dtype=torch.bool)
-    forbidden[row, runs[row, place, -1]] = True
+    forbidden[row, runs[row, run, -1]] = True
     left = logits.masked_fill(forbidden, -math.inf)
     has_choice = (left > -math.inf).any(-1, keepdim=True)
     return torch.where(has_choice, left, logits)
@@ -238,7 +238,7 @@ class _Chooser:
         self.is_greedy = sampling.is_greedy
         self.warps: list[Warp] = warps(sampling)
         seeds = ((seed * 1_000_003 + row) % 2**63 for row in range(rows))
-        self.generators = [torch.Generator().manual_seed(each) for each in seeds]
+        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
         logits = reduce(lambda logits, warp: warp(ids, logits), self.warps, logits)
@@ -246,6 +246,6 @@ class _Chooser:
             return logits.argmax(dim=-1)
         # Inverse transform sampling. Double precision: 50,000 small probabilities must add up.
         cumulated = logits.double().softmax(-1).cumsum(-1)
-        drawn = [torch.rand(1, generator=each, dtype=torch.float64) for each in self.generators]
+        drawn = [torch.rand(1, generator=rng, dtype=torch.float64) for rng in self.generators]
         uniform = torch.stack(drawn) * cumulated[:, -1:]  # (B, 1)
         return torch.searchsorted(cumulated, uniform, right=True).squeeze(1)
