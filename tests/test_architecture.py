@@ -260,7 +260,7 @@ def test_what_is_inspected_is_plain_arrays() -> None:
 
 @pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: page.name)
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    named = re.findall(r"`([\w./-]*\w\.(?:py|yaml|md|json|toml))`", page.read_text())
+    named = re.findall(r"[`(]([\w./-]*\w\.(?:py|yaml|md|json|toml))[`)#]", page.read_text())
     files = [name for name in named if "/" in name or name.endswith(".py")]
     places = (ROOT_FOLDER, PACKAGE, page.parent)
     assert [name for name in files if not any((place / name).exists() for place in places)] == []

@@ -95,7 +95,7 @@ class Stream:
     memory_taps: Sequence[Tap] = ()
     """Where it does so, if not in its stack: a tap for each layer."""
     memory_score: str = ""
-    """How places are scored there: additive, dot or general (`nn/recurrent.py`)."""
+    """How places are scored there: additive, dot or general (`nn/attention.py`)."""
     tokenizer: Tokenizer | None = None
     """What cut it into tokens."""
     is_causal: bool = False
