@@ -49,7 +49,7 @@ class Member:
 
     archive: Path
     inside: str
-    """Its name, without a slash at either end; empty for the archive itself."""
+    """The name of the member, without a slash at either end; empty for the archive itself."""
 
     def __str__(self) -> str:
         return f"{self.archive}/{self.inside}" if self.inside else str(self.archive)
@@ -233,8 +233,8 @@ def _check_bomb(path: Path | Member, unpacked: int, packed: int | None = None) -
 
 
 def _name_in_zip(entry: zipfile.ZipInfo) -> str:
-    """Its name. Info-ZIP on Linux writes UTF-8 without the flag for it, and zipfile then decodes
-    the bytes as code page 437."""
+    """The name of a member. Info-ZIP on Linux writes UTF-8 without the flag for it, and zipfile
+    then decodes the bytes as code page 437."""
     if entry.flag_bits & _UTF_8:
         return entry.filename
     try:

@@ -119,7 +119,7 @@ class _Draw:
         return torch.rand(self.count, generator=self.generator)
 
     def signed(self) -> Tensor:
-        """From -1 to 1."""
+        """Random numbers from -1 to 1."""
         return 2 * self.uniform() - 1
 
     def below(self, limit: int) -> Tensor:

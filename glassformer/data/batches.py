@@ -96,7 +96,7 @@ class LabelledRows(Rows):
     def __init__(
         self, items: Array, lengths: Array, targets: Array, is_per_item: bool | None = None
     ) -> None:
-        """If every row has one item, `is_per_item` decides what a target belongs to."""
+        """`is_per_item`: whether targets belong to items; needed if every row has one item."""
         super().__init__(items, lengths)
         self.targets = targets
         if is_per_item is None:
@@ -113,7 +113,7 @@ class LabelledRows(Rows):
         dtype: npt.DTypeLike,
         is_per_item: bool | None = None,
     ) -> "LabelledRows":
-        """From lists, with one target or several for each row, or one for each item."""
+        """Make rows of lists, with one target or several for each row, or one for each item."""
         return cls(*end_to_end(rows, dtype), np.asarray(targets, dtype=np.int64), is_per_item)
 
     @classmethod
@@ -437,7 +437,7 @@ class CaptionRows:
         numbers: Sequence[int],
         dtype: npt.DTypeLike,
     ) -> "CaptionRows":
-        """From the captions of each image, and its number in a store."""
+        """Make rows of the captions of each image, and of its number in a store."""
         rows = [row for own in captions for row in own]
         counts = np.array([len(own) for own in captions], dtype=np.int64)
         return cls(Rows(*end_to_end(rows, dtype)), counts, np.array(numbers, dtype=np.int64))
@@ -504,7 +504,7 @@ class CaptionTurns:
         return np.random.default_rng((self.seed, epoch)).permutation(len(self.captions))
 
     def _shuffled_captions(self, image: int, round: int) -> Array:
-        """In each round, all captions of an image have their turn."""
+        """The order of the captions of an image in a round, each of them once."""
         count = int(self.captions.counts[image])
         return np.random.default_rng((self.seed, image, round)).permutation(count)
 

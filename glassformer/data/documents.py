@@ -111,7 +111,7 @@ def read_documents(
     encoding: str = "utf-8",
     chat_template: Sequence[str] = TEMPLATE,
 ) -> Iterator[Document]:
-    """The same for documents that fit into memory, one at a time."""
+    """Read documents that fit into memory, one at a time."""
     for document in stream_documents(paths, text_column, encoding, chat_template):
         yield Document("".join(document.parts), document.source)
 

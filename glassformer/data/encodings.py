@@ -54,7 +54,7 @@ class Decoding(NamedTuple):
     codec: str
     errors: str = "strict"
     described: str | None = None
-    """For a note, if the file is not in UTF-8 and the encoding was not passed."""
+    """The encoding as a note shows it, if it was detected and is not UTF-8."""
 
 
 def is_binary(head: bytes) -> bool:

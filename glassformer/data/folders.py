@@ -337,7 +337,7 @@ def _rules_in(folder: DataPath, depth: int) -> Iterator[Rules]:
 
 
 def labelled_by_folder(name: str, texts: Sequence[DataPath]) -> list[DataPath]:
-    """Those of the text files of a folder, archive or pattern whose folder is a label."""
+    """The text files of a folder, archive or pattern whose folder is a label."""
     if is_pattern(name):
         return list(texts)
     root = _folder_of_labels(local_path(name))

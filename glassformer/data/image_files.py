@@ -71,9 +71,9 @@ class FoundImage:
     """An image that has not been read yet."""
 
     source: str
-    """Its file, or "table:line"."""
+    """The file of the image, or "table:line"."""
     image: "DataPath | bytes | Pixels"
-    """Its path, its file's content, or its pixels."""
+    """The path of the image, the content of its file, or its pixels."""
     file: Path | None
     """The file on disk that contains it; None for the hub."""
     labels: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ from glassformer.wording import cause
 
 Sizes = npt.NDArray[np.int64]
 ChooseSize = Callable[[Sizes], Size]
-"""From the (N, 2) heights and widths of images, the size to which all are resized."""
+"""Chooses the size to which all images are resized, by their (N, 2) heights and widths."""
 MOST_BY_DEFAULT = 64  # pixels of a side: what a CPU can train on
 
 
@@ -246,7 +246,7 @@ class ImageRows:
         return self.store[self.numbers[np.asarray(rows)]]
 
     def source(self, row: int) -> str:
-        """Where an image was read."""
+        """The file, or the table and line, that an image was read from."""
         return self.store.sources[int(self.numbers[row])]
 
     def goals(self, rows: Array | Sequence[int]) -> Tensor:

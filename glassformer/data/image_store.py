@@ -97,7 +97,7 @@ class ImageStore:
 
     @cached_property
     def sources(self) -> list[str]:
-        """Where each image was read."""
+        """The file, or the table and line, that each image was read from."""
         return [source for source, _ in self._places]
 
     def file(self, number: int) -> str:

@@ -240,7 +240,7 @@ class ExampleReader:
                 self._leave_out(row.place)
 
     def _set_labels(self, row: Row, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """Those whose columns contain 1; the others contain 0."""
+        """The labels whose columns contain 1; the other columns contain 0."""
         self.first_list = self.first_list or row.place
         names = [name for name in columns if label_columns.is_set(row, name)]
         self._is_ever_set |= dict.fromkeys(names, True)

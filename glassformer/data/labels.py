@@ -36,7 +36,7 @@ class Labelled(Protocol):
 
     @property
     def source(self) -> str:
-        """Where it was read: "path:line"."""
+        """The file and line that it was read from: "path:line"."""
 
 
 class LabelledItem(Labelled, Protocol):

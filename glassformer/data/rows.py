@@ -166,7 +166,7 @@ class TextStore:
 
     @property
     def offsets(self) -> Numbers:
-        """Where each text begins, and where the last one ends: (N + 1,), in bytes."""
+        """Where each text begins and the last one ends, in bytes: (N + 1,)."""
         return np.frombuffer(self._file.ends, np.int64)
 
     def all(self) -> "TextPart":

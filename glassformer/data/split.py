@@ -501,7 +501,7 @@ def content_key(*parts: str, seed: int = 0) -> int:
 
 
 def bytes_key(content: bytes, seed: int) -> int:
-    """The same for bytes, each of which counts."""
+    """A key of bytes, each of which counts."""
     digest = _digest(seed).copy()
     digest.update(content)
     return int.from_bytes(digest.digest(), "little")

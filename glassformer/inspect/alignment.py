@@ -133,7 +133,7 @@ class Alignment(WrittenOutput):
         }
 
     def in_words(self, source_starts: Sequence[bool], target_starts: Sequence[bool]) -> "Alignment":
-        """The same for whole words; the starts are True for tokens that begin a word.
+        """The alignment of whole words; the starts are True for tokens that begin a word.
 
         A word of the output looks where its tokens look on average; a word of the source is looked
         at as much as all its tokens together. So rows still sum to one.
@@ -236,7 +236,7 @@ class WordPlaces(WrittenOutput):
         }
 
     def in_words(self, starts: Sequence[bool]) -> "WordPlaces":
-        """The same for whole words, where `words` are tokens; the starts are True for tokens that
+        """The maps of whole words, made from those of tokens; the starts are True for tokens that
         begin a word. A word looks where its tokens look on average."""
         first = first_tokens(starts, len(self.words))
         sizes = np.diff([*first, len(self.words)])[:, None, None]

@@ -249,7 +249,7 @@ def _rows_of(subject: Subject, prediction: int) -> list[int]:
 
 
 def _at_once(subject: Subject, attention: dict[str, Floats], prediction: int) -> dict[str, Floats]:
-    """Where these positions look, on average over layers and heads; the last stream only."""
+    """The mean attention of these positions over layers and heads; the last stream only."""
     rows, name = _rows_of(subject, prediction), subject.streams[-1].name
     shown = {key: attention[key] for key in (name, CROSS) if key in attention}
     return {key: weights[:, :, rows].mean((0, 1, 2)) for key, weights in shown.items()}
@@ -462,7 +462,7 @@ def rank_correlation(a: Floats, b: Floats) -> float | None:
 
 
 def _ranks(values: Floats) -> Floats:
-    """From 1 for the smallest; equal values share the mean of their ranks."""
+    """The rank of each value, from 1 for the smallest; equal values share their mean rank."""
     _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Floats = (counts.cumsum() - (counts - 1) / 2)[where]
     return ranks

@@ -39,7 +39,7 @@ class ClassScore:
 
     @classmethod
     def of(cls, label: str, right: int, predicted: int, true: int) -> "ClassScore":
-        """From counts; 0 divided by 0 is 0, as in scikit-learn and conlleval."""
+        """Compute the scores from counts; 0 / 0 is 0, as in scikit-learn and conlleval."""
         return cls(
             label,
             precision=right / max(predicted, 1),
@@ -50,7 +50,7 @@ class ClassScore:
 
 
 def by_label(scores: Sequence[ClassScore]) -> dict[str, Any]:
-    """For JSON."""
+    """The scores of each label as JSON."""
     rows = map(asdict, scores)
     return {row.pop("label"): row for row in rows}
 
@@ -165,7 +165,7 @@ class Answer:
     expected: str
     found: str
     score: float
-    """From 0 to 1, where 1 is right."""
+    """How right the answer is, from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Examination:
     measure: str = ""
     """What the scores of the answers measure."""
     answers: tuple[Answer, ...] = ()
-    """In the order of the data: models with the same data can be compared answer by answer."""
+    """All answers in the order of the data, so that two models can be compared one by one."""
     notes: tuple[str, ...] = ()
     """What to know about the model, in sentences."""
 
@@ -187,7 +187,7 @@ def affordable(num_parameters: int, most: int, least: int = 256) -> int:
 
 
 def spread(total: int, most: int) -> list[int]:
-    """At most so many of the numbers below `total`, evenly spaced: the same ones every time."""
+    """At most `most` of the numbers below `total`, evenly spaced."""
     count = min(total, most)
     return [number * total // count for number in range(count)]
 

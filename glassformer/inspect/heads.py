@@ -23,7 +23,7 @@ from glassformer.nn.observe import Tap, without_heads
 # --- the effect of each head ---
 
 Heads = Sequence[Sequence[tuple[Tap, list[int]]]]
-"""For each layer and head, what has to be switched off."""
+"""The taps and indices to switch off, for each layer and head."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""An input and what a model made of it, looked at from every side.
+"""A model's input, and everything that the model computed on it.
 
     Subject → Inspection: tokens → states after every layer → attention of every head → predictions
 
@@ -62,18 +62,18 @@ Predicts = Literal["next", "same", "whole", "vector"]
 
 @dataclass(frozen=True)
 class Entry:
-    """What is done to the vectors of tokens before the first block, beside adding positions."""
+    """What happens to the embeddings of tokens before the first block."""
 
     is_widened: bool = False
-    """They are projected to the width of the model."""
+    """Embeddings are projected to the width of the model."""
     is_scaled: bool = False
-    """They are multiplied by √d_model."""
+    """Embeddings are multiplied by √d_model."""
     has_segments: bool = False
-    """The vector of a segment is added to them."""
+    """The vector of a segment is added."""
     is_normed: bool = False
-    """Their sum with the others is normalized."""
+    """The sum of all vectors is normalized."""
     adds_positions: bool = False
-    """The vector of a position is added to them."""
+    """The vector of a position is added."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,39 +85,39 @@ class Stream:
     tokens: list[str]
     ids: list[int]
     stack: Stack | None = None
-    """The blocks that read it, if the model has such."""
+    """The blocks that read the sequence, if they have the same width."""
     blocks: Sequence[Block] = ()
-    """The same if their widths differ: then they are no stack."""
+    """The blocks that read the sequence, if their widths differ."""
     is_rotary: bool = False
-    """Positions rotate queries and keys."""
+    """Whether positions rotate queries and keys."""
     memory: str | None = None
-    """Name of the stream that it attends to as well, if there is one."""
+    """Name of the stream that cross-attention attends to, if there is one."""
     memory_taps: Sequence[Tap] = ()
-    """Where it does so, if not in its stack: a tap for each layer."""
+    """A tap for each layer of cross-attention outside the stack."""
     memory_score: str = ""
-    """How places are scored there: additive, dot or general (`nn/attention.py`)."""
+    """The score of that attention: additive, dot or general (`nn/attention.py`)."""
     tokenizer: Tokenizer | None = None
-    """What cut it into tokens."""
+    """The tokenizer that made the tokens."""
     is_causal: bool = False
-    """No token attends to a later one."""
+    """Whether no token attends to a later one."""
     picture: Picture | None = None
-    """The image whose places are its tokens."""
+    """The image whose patches are the tokens."""
     windows: Sequence[WindowedLayer] = ()
-    """The layers that read it, if they attend in windows of a grid instead of a stack."""
+    """The layers that read the sequence, if they attend in windows of a grid."""
     embedding: Embedding | None = None
-    """The table in which the vectors of its tokens are looked up."""
+    """The embedding table of the tokens."""
 
 
 @dataclass(frozen=True, eq=False)
 class PixelInput:
-    """An image as a model reads it, in whose place others can be put."""
+    """An image as a model reads it; others can be put in its place."""
 
     values: Tensor
     """(1, C, H, W)"""
     run: Callable[[Tensor], Tensor]
     """The logits of all predictions, (B, P, C), for other images (B, C, H, W)."""
     num_weights: int
-    """The parameters of the model, to foresee how long that takes."""
+    """The number of parameters of the model, to estimate how long a run takes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class Subject:
     text: str
     """The input: a text, or the name of an image."""
     streams: tuple[Stream, ...]
-    """The last one is what predictions are made from."""
+    """The sequences; predictions are made from the last one."""
     run: Callable[[], Tensor]
     """Computes the logits of all predictions, (P, C), or the vector of the input, (1, D), by a pass
     through the model."""
@@ -136,75 +136,75 @@ class Subject:
     """The token or label that a logit belongs to."""
     predicts: Predicts
     actual: Sequence[int | None]
-    """What each prediction should be, as far as that is known."""
+    """The right token or label of each prediction; None if it is not known."""
     embedding: Tensor | None = None
     """(V, D) the vectors of all tokens of the last stream."""
     positions: nn.Module | None = None
-    """What gives the tokens of the last stream their places."""
+    """The positions of the last stream."""
     entry: Entry = Entry()
-    """What else happens to their vectors before the first block."""
+    """What else happens to embeddings before the first block."""
     module: nn.Module | None = None
-    """The model itself, and its preprocessing, if a page may carry them."""
+    """The model itself, if a page may contain it."""
     preprocessing: Any = None
+    """The preprocessing of the model, if a page may contain it."""
     read_out: Callable[[Tensor], Tensor] | None = None
     """Logits (…, C) from the states of the last stream after any layer (…, D), if that is what the
     model does with the last one."""
     search: Callable[[], dict[str, Any]] | None = None
-    """Continues the input by beam search, and returns the tree of it."""
+    """Continues the input by beam search, and returns the search tree."""
     write: Callable[[], str] | None = None
     """What the model writes by greedy decoding: a continuation, a translation."""
     again: "Callable[[Any], Subject] | None" = None
-    """The same input with the same model at another stage of its training."""
+    """Makes the subject of the same input for another checkpoint of the model."""
     history: "Callable[[], OverTime] | None" = None
-    """The same input through the training of the model, if that is known. So a page looks back
-    without knowing about folders."""
+    """Inspects the same input at all snapshots of the training, if there are any."""
     no_history: str = ""
-    """Why it is not, if a page should say so."""
+    """Why there is no history, if a page should report it."""
     separator: str = ""
-    """What stands between two tokens of a text: nothing if they include their spaces."""
+    """The text between two tokens: empty if tokens include their spaces."""
     num_left_out: int = 0
-    """Tokens of the text that do not fit into the model's context."""
+    """The number of tokens that do not fit into the model's context."""
     part_left_out: Literal["beginning", "middle", "end"] = "middle"
-    """Where these tokens are."""
+    """The part of the text that these tokens are from."""
     focus: int = -1
-    """The prediction that is looked at first, and without each head."""
+    """The prediction that is shown first, and for which each head is ablated."""
     has_several_labels: bool = False
-    """Any number of labels may apply: each has a probability of its own."""
+    """Whether any number of labels may apply, each with a probability of its own."""
     run_rows: Callable[[], Tensor] | None = None
-    """The same as `run` with all rows, (B, P, C): as many as a call puts in place of the vectors of
-    the streams."""
+    """Computes the logits of all rows, (B, P, C), when a caller replaces the vectors of the streams
+    by B rows."""
     pixels: PixelInput | None = None
-    """The image of the first stream, if the patches of it are its tokens."""
+    """The image of the first stream, if its tokens are patches."""
     read_at: Sequence[int] | None = None
-    """The positions that a prediction for the whole input is read from; None: all of them."""
+    """The positions that a prediction for the whole input is computed from; None: all."""
     labels: Sequence[str] = ()
-    """What is predicted, if these are labels and not tokens."""
+    """The labels, if the model predicts labels and not tokens."""
     token_of: Callable[[int], str] | None = None
-    """The name of an id of the last stream, if predictions are something else."""
+    """The token of an id of the last stream, if predictions are not tokens."""
     title: str = ""
-    """What a page is called, if not as the input."""
+    """The title of a page (default: the input)."""
     remarks: tuple[str, ...] = ()
     """What the user should know about the input."""
     first_token: int | None = None
     """The token that a page shows first (default: the one whose prediction is in focus)."""
     rollout: Callable[[], Array] | None = None
-    """(rows, columns): how much each place of an image contributes to the answer, if attention is
-    followed through all layers."""
+    """Computes attention rollout: how much each patch of an image contributes to the answer,
+    (rows, columns)."""
     contributions: Array | None = None
     """(T, C): how much each token adds to each logit, if the logits are a sum over tokens."""
     bias: Array | None = None
-    """(C,) what is added to this sum."""
+    """(C,): the bias that is added to this sum."""
     reads_words_alone: bool = False
-    """What a token adds depends on its own words only."""
+    """Whether the contribution of a token depends on its own words only."""
     longest_ngram: int = 1
-    """Then: how many neighbouring tokens may add something together."""
+    """The largest number of neighbouring tokens with a joint contribution."""
     reads_letters: bool = False
-    """Then: sequences of letters in a word add something, too."""
+    """Whether sequences of letters in a word contribute, too."""
 
     @property
     def head_groups(self) -> dict[str, list[MultiHeadAttention]]:
-        """The layers of attention within each stream, by its name, and those of the last stream to
-        another one (CROSS)."""
+        """The layers of self-attention of each stream, by its name, and the layers of
+        cross-attention of the last stream, as CROSS."""
         groups = {
             stream.name: stream.stack.attentions
             for stream in self.streams
@@ -219,8 +219,7 @@ class Subject:
 
     @property
     def answers_other_inputs(self) -> bool:
-        """Other vectors or pixels can be put in place of the input, so predictions can be
-        attributed to it."""
+        """Whether other vectors or pixels can replace the input, as attribution needs."""
         return self.run_rows is not None or self.pixels is not None
 
     @property
@@ -229,7 +228,7 @@ class Subject:
         return "text" if self.streams[0].picture is None else "image"
 
     def as_json(self) -> dict[str, Any]:
-        """What was read, and what a prediction is about."""
+        """The input as it was read, and what a prediction is about."""
         return {
             "model": self.model,
             self.input_name: self.text,
@@ -263,7 +262,7 @@ def _unknown_words(stream: Stream) -> str:
 def position_vectors(
     positions: nn.Module | None, length: int, width: int, device: torch.device
 ) -> Tensor | None:
-    """(T, D) what is added at each position; None: nothing, as for rotary positions."""
+    """(T, D): the vectors that are added at each position; None for rotary positions."""
     add = getattr(positions, "add", None)
     if add is None:
         return None
@@ -300,20 +299,20 @@ class LikelyToken:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What the model predicts at a position, the likeliest first, and what is there."""
+    """The likeliest tokens or labels at a position, and the right one."""
 
     position: int | None
-    """None: for the whole input."""
+    """None if the prediction is about the whole input."""
     options: list[LikelyToken]
     actual: str | None = None
-    """The token that is there; None if that is not known."""
+    """The token at the predicted position; None if it is not known."""
     logprob: float | None = None
-    """The log-probability of that token."""
+    """The log-probability of the actual token."""
 
 
 class Inspection:
-    """Everything that a model computed on an input. What is expensive is computed when it is first
-    asked for; the numbers are those of the model, unrounded."""
+    """Everything that a model computed on an input, unrounded. Expensive parts are computed when
+    they are first read."""
 
     def __init__(
         self,
@@ -341,17 +340,17 @@ class Inspection:
         self._memory = memory
         is_vector = subject.predicts == "vector"
         self.logits: Array = output[:0] if is_vector else output
-        """(P, C) of all predictions."""
+        """(P, C): the logits of all predictions."""
         self.vector: Array | None = output[0] if is_vector else None
-        """(D,) of the whole input, if the model predicts nothing but computes that."""
+        """(D,): the vector of the whole input, if the model computes one instead of predictions."""
         self.contexts: Contexts | None = None
-        """A word of the text in other sentences, if that was asked for."""
+        """A word of the text in other sentences, if the user asked for it."""
 
     # --- what the model read ---
 
     @property
     def stream(self) -> Stream:
-        """The sequence that predictions are made from."""
+        """The last stream, from which predictions are made."""
         return self.subject.streams[-1]
 
     @property
@@ -359,7 +358,7 @@ class Inspection:
         return self.stream.tokens
 
     def capture(self, stream: Stream | None = None) -> Capture:
-        """What the blocks computed on a stream; an error if the model has no blocks."""
+        """The attention and states of a stream; an error if the model has no blocks."""
         name = (stream or self.stream).name
         if name not in self._captures:
             raise UsageError(
@@ -375,20 +374,19 @@ class Inspection:
         return self.has_capture(self.stream)
 
     def windows(self, stream: Stream | None = None) -> list[WindowLayer]:
-        """The layers that attend in windows of an image, if the model has such."""
+        """The layers that attend in windows of an image; empty if there are none."""
         return self._windows.get((stream or self.stream).name, [])
 
     # --- what it computed ---
 
     @property
     def attention(self) -> Array:
-        """(L, H, T, T) how much each position attends to each other one."""
+        """(L, H, T, T): how much each position attends to each other one."""
         return self.capture().attention
 
     @property
     def cross_attention(self) -> Array | None:
-        """(L, H, T, S) how much each position attends to each position of the source, if there is
-        one."""
+        """(L, H, T, S): how much each position attends to each position of the source, if any."""
         if self.has_layers:
             return self.capture().cross_attention
         if not self._memory:
@@ -399,7 +397,7 @@ class Inspection:
 
     @property
     def hidden(self) -> Array:
-        """(N + 1, T, D) the states before the first block and after each block."""
+        """(N + 1, T, D): the states before the first block and after each block."""
         return self.capture().hidden
 
     # --- what it predicts ---
@@ -425,22 +423,22 @@ class Inspection:
 
     @property
     def logprobs(self) -> Tensor:
-        """(P, C) log-probabilities of all predictions, in double precision."""
+        """(P, C): the log-probabilities of all predictions, in double precision."""
         logits = torch.from_numpy(self.logits).double()
         several = self.subject.has_several_labels
         return logsigmoid(logits) if several else logits.log_softmax(-1)
 
     @property
     def focused(self) -> Prediction:
-        """The prediction that is looked at first: the last one, or that of the first mask."""
+        """The prediction that is shown first: the last one, or that of the first mask."""
         if not self.predictions:
             raise UsageError(f"this {self.subject.model} has no output layer and predicts nothing.")
         return self.predictions[self.subject.focus]
 
     @cached_property
     def lens(self) -> list[list[list[LikelyToken]]]:
-        """What the model would predict if it stopped after each layer: N + 1 layers, T positions
-        (one if the prediction is about the whole input), the likeliest first."""
+        """The logit lens: what the model would predict if it stopped after each layer, for N + 1
+        layers and T positions (one if the prediction is about the whole input)."""
         ids, p, _ = self._lens
         name = self.subject.name_of
         return [
@@ -453,7 +451,7 @@ class Inspection:
 
     @property
     def lens_totals(self) -> Array:
-        """(N + 1, T) log Σ e^logit of each of these predictions; p = e^(logit - it)."""
+        """(N + 1, T): log Σ e^logit of each prediction of the lens, with p = e^(logit - total)."""
         return self._lens[2]
 
     @cached_property
@@ -472,9 +470,9 @@ class Inspection:
         return self.stream.stack
 
     def effects(self, prediction: int | slice | None = None, of: str | None = None) -> HeadEffects:
-        """How one prediction changes without each head (default: the one in focus), or each of a
-        slice of them, or the vector of the input, if nothing is predicted. `of` is the stream whose
-        heads are meant, or "cross" (default: the last stream)."""
+        """The effect of ablating each head: on one prediction (default: the one in focus), a slice
+        of predictions, or the vector of the input. `of` is the stream whose heads are ablated,
+        or "cross" (default: the last stream)."""
         subject = self.subject
         rows = subject.focus if prediction is None else prediction
         if of is not None:
@@ -494,7 +492,7 @@ class Inspection:
     # --- for programs and notebooks ---
 
     def as_json(self) -> dict[str, Any]:
-        """Every number behind the pictures, unrounded."""
+        """All values of the pictures, unrounded."""
         data = self.subject.as_json()
         data["predictions"] = [asdict(prediction) for prediction in self.predictions]
         if self.vector is not None:
@@ -523,16 +521,16 @@ class Inspection:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know, such as how much of the text was left out."""
+        """Notes for the user, such as how much of the text was left out."""
         more = () if self.contexts is None else self.contexts.notes
         return tuple(dict.fromkeys((*self.subject.notes, *more)))
 
     def text(self) -> str:
-        """For people: each token with what was predicted there."""
+        """A table of each token with its prediction."""
         return aligned(*self._table())
 
     def __repr__(self) -> str:
-        """What there is, in a line, and the notes."""
+        """A summary on one line, and the notes."""
         length = len(self.tokens)
         parts = [repr(shortened(self.subject.text, 60)), counted(length, "token")]
         if self.has_layers:
@@ -549,7 +547,7 @@ class Inspection:
         return f"Inspection({self.subject.model}: {', '.join(parts)}){''.join(notes)}"
 
     def _repr_html_(self) -> str:
-        """The same for notebooks: the image, if there is one, the notes and the table."""
+        """HTML for notebooks: the image, if there is one, the notes and the table."""
         notes, table = html_notes(self.notes), html_table(*self._table())
         picture = self.subject.streams[0].picture
         if picture is None:
@@ -585,7 +583,7 @@ class Inspection:
 
 
 def _listed(numbers: Sequence[int] | int | None, what: str) -> list[int] | None:
-    """Layers or heads as a user may pass them: a number, a list, or None for all."""
+    """The layers or heads that a user passed: a number, a list, or None for all."""
     if numbers is None:
         return None
     listed = [numbers] if isinstance(numbers, int) else list(numbers)

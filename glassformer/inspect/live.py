@@ -135,7 +135,7 @@ def live_or_error(
     limit_bytes: int,
     dtype: PackedType | None = None,
 ) -> dict[str, Any]:
-    """Like `live`, with an error that says why not."""
+    """Like `live`; raises an error with the reason if the model cannot run in a page."""
     wired = getattr(model, "wiring", None)
     if wired is None:
         raise GlassformerError(f"{an(name_of(model))} cannot run in a page.")

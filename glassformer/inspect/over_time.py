@@ -178,7 +178,7 @@ class OverTime:
         return data
 
     def text(self) -> str:
-        """For people: what was predicted at each step."""
+        """A table of the predictions at each step."""
         return aligned(*self._table())
 
     def __repr__(self) -> str:
@@ -189,7 +189,7 @@ class OverTime:
         return f"OverTime({self.subject.model}: {', '.join(parts)}){''.join(notes)}"
 
     def _repr_html_(self) -> str:
-        """The same for notebooks."""
+        """The table as HTML, for notebooks."""
         return f"{html_notes(self.notes)}{html_table(*self._table())}"
 
     def _table(self) -> tuple[list[str], list[list[str]]]:

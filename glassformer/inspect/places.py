@@ -205,7 +205,7 @@ class Paintings:
 
     @property
     def rows(self) -> list[tuple[str, list[Pixels]]]:
-        """For a picture of completions: a name, the original, what was given, the paintings."""
+        """The rows of the picture: a name, the original, the given part, the completions."""
         return [
             (image.name, [image.original, image.given, *image.paintings])
             for image in self.completed
@@ -230,7 +230,7 @@ MOST_WORDS = 24  # of a caption whose panels are shown
 
 
 def caption_places(looks: Iterable[WordPlaces]) -> list[Chapter]:
-    """For every word of these captions. Long captions are left out."""
+    """A chapter with the attention map of every word; long captions are left out."""
     scenes = [
         _scene(look.caption, look.pixels, zip(look.words, look.weights, strict=True))
         for look in looks

@@ -63,9 +63,9 @@ MOST_WORDS = 400  # different words whose merges are kept
 
 
 def spelling(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any] | None:
-    """For a byte-level vocabulary, the bytes of each token; if it merges bytes, also the words,
-    each with the place of its first token, and the merges of every different word. None for
-    others."""
+    """The bytes of each token of a byte-level vocabulary; if it merges bytes, also the words,
+    each with the index of its first token, and the merges of every different word. None for
+    other vocabularies."""
     if not tokenizer.is_byte_level:
         return None
     raw = [tokenizer.token_bytes(id) for id in ids]

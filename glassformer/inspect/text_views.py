@@ -35,13 +35,13 @@ class TextView(ABC):
 
     @abstractmethod
     def text(self) -> str:
-        """For people, on a terminal."""
+        """The view as text, for a terminal."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {self.seen!r}"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the notes and the text."""
+        """The notes and the text as HTML, for notebooks."""
         return f"{html_notes(self.notes)}{html_text(self.text())}"
 
     def about(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class AttributionView(TextView):
 
     @property
     def tokens(self) -> list[str]:
-        """Those of all streams, in the order of the values."""
+        """The tokens of all streams, in the order of the values."""
         return [token for stream in self.seen.subject.streams for token in stream.tokens]
 
     def as_json(self) -> dict[str, Any]:

@@ -110,8 +110,8 @@ class Bag(TextClassifier):
         )
 
     def dense(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
-        """The same with a column for every term, instead of a list of those that occur: slower, but
-        a graph whose shapes do not depend on the words."""
+        """The bag as a vector with an entry for every term, not as a list of those that occur:
+        slower, but the shapes do not depend on the words, as in an exported graph."""
         real = torch.ones_like(ids, dtype=torch.bool) if is_text is None else is_text
         nowhere = self.embedding.num_embeddings
         counts = torch.zeros(ids.size(0), nowhere + 1, device=ids.device)

@@ -91,7 +91,7 @@ class Bert(HeadedModel):
         return self.pooled(self.hidden(ids, is_text), is_text)
 
     def pooled(self, states: Tensor, is_text: Tensor | None = None) -> Tensor:
-        """The same from the states of the tokens: (B, T, D) → (B, D)."""
+        """Pool the states of the tokens: (B, T, D) → (B, D)."""
         vectors = pool(states, is_text, self.config.pooling)
         return F.normalize(vectors, dim=-1) if self.config.normalize else vectors
 

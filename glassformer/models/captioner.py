@@ -35,7 +35,7 @@ class CaptionerConfig(StackConfig, CaptionConfig):
     num_encoder_layers: Layers | None = None
     """Null: num_layers, as in the decoder."""
     positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
-    """Of patches and of words."""
+    """The positions of patches and of words."""
     initialization: Literal["bert", "torch", "zero_output"] = "zero_output"
     """bert: normal(0.02); torch: PyTorch's defaults; zero_output: normal(0.02) with residual
     outputs of zero, so that every block starts as the identity."""

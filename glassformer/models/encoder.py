@@ -66,7 +66,7 @@ class Encoder(nn.Module):
         stack.initialize(self, config.initialization, config.num_layers)
 
     def wired(self, name: str) -> stack.StreamWiring:
-        """Its parts, in a model that has it under this name."""
+        """The names of its modules, in a model that has it as the attribute `name`."""
         return stack.StreamWiring(
             stack=f"{name}.blocks",
             embedding=f"{name}.embedding",

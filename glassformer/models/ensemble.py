@@ -53,7 +53,7 @@ class Ensemble(TextClassifier):
         context_length: int | None,
         vocab_size: int | None,
     ) -> None:
-        """Without a vocabulary, there are no words to put into a bag."""
+        """`vocab_size` is None without a vocabulary; then there is no bag."""
         super().__init__(config, width, context_length)
         self.bag: MemberBag | None = None
         if config.bag and vocab_size is not None:

@@ -126,7 +126,7 @@ class GPT(LanguageModel):
 
     @property
     def token_vectors(self) -> Tensor:
-        """As wide as the states of the blocks."""
+        """The embeddings of all tokens, as wide as the states of the blocks."""
         return self.widen(self.embedding.weight)
 
     def hidden(self, ids: Tensor, state: KVCache | None = None) -> Tensor:
@@ -140,7 +140,7 @@ class GPT(LanguageModel):
         return self.head(self.final_norm(states))
 
     def wired(self, prefix: str = "") -> stack.StreamWiring:
-        """Its parts, in a model that has it under this prefix."""
+        """The names of its modules, in a model that has it under this prefix."""
         return stack.StreamWiring(
             stack=f"{prefix}blocks",
             embedding=f"{prefix}embedding",

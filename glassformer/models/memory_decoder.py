@@ -31,7 +31,7 @@ class MemoryDecoder(HeadedModel, ABC):
     @property
     @abstractmethod
     def taps(self) -> list[Tap]:
-        """Where the decoder attends to the memory: one per layer."""
+        """The taps of the attention to the memory, one per layer."""
 
     @abstractmethod
     def encode(self, source: Tensor) -> Any:

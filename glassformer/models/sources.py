@@ -124,12 +124,12 @@ class ImageClassifier(Labeller):
     @property
     @abstractmethod
     def layers(self) -> list[tuple[MultiHeadAttention, Grid]]:
-        """Its attention, from the first layer to the last, and the grid on which each works. Views
-        are computed from this list alone."""
+        """The layers of attention in order, each with the grid that it works on. Views are computed
+        from this list alone."""
 
     @property
     def pooling_tap(self) -> Tap | None:
-        """Where the weights (B, N) of a pooling that is no plain mean can be observed."""
+        """The tap that observes the weights (B, N) of a pooling other than the plain mean."""
         return None
 
     @abstractmethod
@@ -155,7 +155,7 @@ class CaptionDecoder(MemoryDecoder):
     config: CaptionConfig
 
     returns_weights: ClassVar[bool] = False
-    """It has `hidden_and_weights`, as doubly stochastic attention needs."""
+    """Whether it has `hidden_and_weights`, as doubly stochastic attention needs."""
 
     @property
     @abstractmethod

@@ -56,7 +56,7 @@ class WrittenText:
 
     text: str
     score: float
-    """Its log-probability, divided by its length to the power of length_penalty."""
+    """Log-probability of the text, divided by its length to the power of length_penalty."""
     finish_reason: str = "stop"
     """stop: it is complete; length: it was cut off at max_new_tokens or at the end of the model's
     context, or a better one was."""
@@ -157,7 +157,7 @@ def cut_off_note(count: int, of: int, context: int, what: str, where: str = "") 
 
 
 def hidden_and_targets(model: Any, batch: Any, **options: Any) -> tuple[Tensor, Tensor]:
-    """For each token to learn: the input of the head, and the right prediction."""
+    """The input of the head and the target, for each token to learn."""
     hidden = model.hidden(batch.decoder_input, batch.memory(model), **options)  # (B, T - 1, D)
     targets, is_learned = batch.decoder_targets
     return hidden[is_learned], targets[is_learned]
@@ -361,7 +361,7 @@ class AnswerObjective(Objective):
         """A held-out source in words, for a line that must have room for the text about it."""
 
     def sample(self, model: Any, step: int) -> str:
-        """Its text about one of the held-out sources."""
+        """The text that the model writes about one of the held-out sources."""
         number = step % len(self.dataset.held_out)
         (text,), cut_off = self.write(model, [number])
         return f"{self.source(number)} → {text}{' …' * cut_off}"

@@ -38,7 +38,7 @@ _listener: ContextVar[Listener | None] = ContextVar("reading progress", default=
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout and gradients; afterwards the model is in its former mode."""
+    """Switch off dropout and gradients; restore the mode of the model afterwards."""
     was_training = model.training
     model.eval()
     try:
@@ -185,7 +185,7 @@ class Mistake(Protocol):
 
     def as_json(self) -> dict[str, Any]: ...
     def lines(self) -> list[str]:
-        """For people: what is wrong, then the input."""
+        """The lines to print: the mistake, then the input."""
 
 
 class Result(ABC):
@@ -234,7 +234,7 @@ class Result(ABC):
         return ", ".join(self.parts())
 
     def text(self) -> str:
-        """For people; several lines where there is more to see."""
+        """The scores as text, with further lines for details."""
         errors = [] if self.errors is None else _listed(self.errors)
         return "\n".join(["  ".join(self.parts()), *self.lines(), *errors])
 
@@ -242,7 +242,7 @@ class Result(ABC):
         return self.text()
 
     def _repr_html_(self) -> str:
-        """For notebooks: the scores as a table, and below it what `text` shows below them."""
+        """The scores as an HTML table, for notebooks, and below it the details of `text`."""
         scores = self.scores()
         table = html_table(
             [*map(score_name, scores)], [[f"{value:.4f}" for value in scores.values()]]

@@ -261,7 +261,7 @@ class InspectsText(LooksBack):
 
 
 class InspectsTranslations(InspectsText):
-    """The same for a model that writes a translation."""
+    """The views of a model that writes a translation."""
 
     def inspect_over_time(
         self,

@@ -274,7 +274,7 @@ class ClassObjective(LabelObjective):
         return Answers.of(model, logits, targets).judge().with_advice(self.can_weigh)
 
     def sample(self, model: Any, step: int) -> str:
-        """Its prediction for one of the held-out inputs."""
+        """The prediction for one of the held-out inputs."""
         row = step % len(self.dataset.validation)
         answers = self.answers(model, [row])
         predicted, probabilities = answers.predicted[0].tolist(), answers.probabilities[0].tolist()

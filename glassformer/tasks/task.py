@@ -287,7 +287,7 @@ class Predictor(ABC):
     settings_class: ClassVar[type[Config] | None] = None
     """The settings of generation, if it generates: the keys of generation_config.json."""
     folder: Path | None = None
-    """Where it was loaded from."""
+    """The folder that the model was loaded from."""
     model: Any
     preprocessing: Preprocessing
 

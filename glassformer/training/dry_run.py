@@ -31,9 +31,9 @@ class DryRun:
     """What would happen."""
 
     values: dict[str, Any]
-    """For JSON."""
+    """The plan as JSON."""
     rows: dict[str, str]
-    """As text, one row per name."""
+    """The plan as text, by name."""
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:

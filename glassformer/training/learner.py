@@ -151,7 +151,7 @@ class Learner:
     # --- the parts of a step ---
 
     def accumulating(self, is_last: bool) -> AbstractContextManager[Any]:
-        """For one of the batches of an update: processes add up their gradients after the last."""
+        """A context for one batch of an update: processes add up their gradients after the last."""
         return self.fabric.no_backward_sync(self._parallel_loss, enabled=not is_last)
 
     def loss(self, batch: Batch) -> Tensor:

@@ -144,7 +144,7 @@ POLYNOMIALS = (
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """The same singular vectors with singular values about one: (N, m, n) with m ≤ n.
+    """Orthogonalize matrices (N, m, n) with m ≤ n: the singular values become about one.
 
     Within 10 % of one are those that were at least 2 % of (Σ σ⁴)^¼, a bound on the largest σ.
     Smaller ones stay below one, 55 times as large as they were beside that bound.
@@ -264,7 +264,7 @@ def _is_tall(matrix: Tensor) -> bool:
 
 
 def _matrix(weight: Tensor) -> Tensor:
-    """The same numbers, from all inputs to all outputs; a convolution has those of each place:
+    """The weight as a matrix from all inputs to all outputs; that of a convolution is flattened:
     (out, in, 3, 3) → (out, in · 9)."""
     return weight.flatten(1)
 

@@ -69,7 +69,7 @@ class FinalTest:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where the run is, how far it came, and how good its best model is."""
+    """The result of a run: its folder, its last step, and the scores of its best model."""
 
     folder: Path
     step: int
@@ -78,9 +78,9 @@ class Outcome:
     stopped_by: int | None = None
     """The signal that ended it early, if one did."""
     stopped_early: bool = False
-    """It did not improve for `early_stopping` validations."""
+    """Whether it did not improve for `early_stopping` validations."""
     is_old: bool = False
-    """There was nothing left to do."""
+    """Whether the run was complete already."""
     test: FinalTest | None = None
     report: Path | None = None
     """The page about the run, if it could be written."""
@@ -372,7 +372,7 @@ class _Record:
 
 
 def _names(paths: tuple[str, ...]) -> str:
-    """Without folders, which differ between machines."""
+    """The names of files without their folders, which differ between machines."""
     return ", ".join(Path(path).name or path for path in paths)
 
 
@@ -573,7 +573,7 @@ def _differences(
 
 
 def _summary(names: Sequence[str], scores: "np.ndarray[Any, Any]", measure: str) -> str:
-    """For two runs: how much better the second is, input by input."""
+    """A sentence on two runs: how much better the second is, input by input."""
     if len(names) != 2:
         return f"The largest differences in {measure} come first."
     first, second = scores
@@ -624,7 +624,7 @@ def page(reports: Sequence[Report], names: Sequence[str] = ("",)) -> str:
 
 
 def as_json(reports: Sequence[Report], names: Sequence[str]) -> dict[str, Any]:
-    """The same for programs, with every digit."""
+    """The reports as JSON, with all digits."""
     runs = [{"run": name} | report for name, report in zip(names, reports, strict=True)]
     return {"runs": runs, "together": [chapter.as_json() for chapter in compare(names, reports)]}
 

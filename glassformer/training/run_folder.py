@@ -219,7 +219,7 @@ class OlderStateError(GlassformerError):
 
 
 class RunFolder:
-    """Where one training lives."""
+    """The folder of a run."""
 
     def __init__(self, path: Path, is_forced: bool = False) -> None:
         self.path = _followed(path)
@@ -301,7 +301,7 @@ class RunFolder:
             )
 
     def missing(self) -> str:
-        """In words, why there is no run here, and what to do."""
+        """A message on why there is no run here, and what to do."""
         if not self.path.exists():
             return no_run(self.path)
         if not self.path.is_dir():

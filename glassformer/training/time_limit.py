@@ -59,11 +59,11 @@ class Pace:
 
     step: float
     validation: float = 0.0
-    """With its sample, and with saving the model as the best one."""
+    """A validation with its sample, and with saving the model as the best one."""
     saving: float = 0.0
-    """A state, from which training can continue."""
+    """Saving a state from which training can continue."""
     ending: float = 0.0
-    """What is examined for the report, and the page."""
+    """Examining the model for the report, and writing the page."""
 
 
 class TimeLimit:
@@ -324,7 +324,7 @@ def _seconds(learner: "Learner", step: int, rows: int | None = None) -> float:
 
 
 def bytes_per_parameter(config: TrainingConfig) -> int:
-    """In training: weight, gradient, at most two averages and perhaps the running mean."""
+    """Bytes in training: weight, gradient, at most two averages and perhaps the running mean."""
     return 20 if config.ema else 16
 
 

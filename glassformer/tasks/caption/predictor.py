@@ -122,8 +122,8 @@ class CaptionPredictor(InspectsImages):
         words: bool = True,
         **settings: Any,
     ) -> WordPlaces:
-        """Where the model looked for each word of its caption, or of `target`, another one. Without
-        `layer` or `head`, the mean of all. `words=False`: for each token.
+        """Attention to the image for each word of the caption, or of `target`. Without `layer` or
+        `head`, the mean of all; with `words=False`, for each token.
 
         >>> found = model.look("scene.png")
         >>> len(found.words) == len(found.weights)

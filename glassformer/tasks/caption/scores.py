@@ -184,7 +184,7 @@ class ScoredCaption(answers.ScoredAnswer):
     }
     image: ImageExample
     is_match: bool
-    """It is one of the references, but for case and punctuation."""
+    """Whether it equals a reference, ignoring case and punctuation."""
 
     def cells(self) -> list[Any]:
         picture = data_uri(self.image.input, LARGEST)

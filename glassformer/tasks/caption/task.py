@@ -243,7 +243,7 @@ class CaptionObjective(answers.AnswerObjective):
 
     @property
     def untrained_cost(self) -> float:
-        """It writes until the length limit."""
+        """An untrained model writes until the length limit."""
         data = self.dataset
         longest = data.preprocessing.longest(data.model_config.context_length)
         return max(1.0, longest / float(np.mean(data.validation.rows.lengths)))

@@ -47,7 +47,7 @@ class Prediction:
     """The probability of every label, the likeliest first; empty for a text without words."""
     is_multi_label: bool = False
     is_shortened: bool = False
-    """It was longer than the model's context, and only a part of it was read."""
+    """Whether the text was longer than the model's context, so that only a part was read."""
     input_name: str = "text"
     """The key of the input in JSON."""
 

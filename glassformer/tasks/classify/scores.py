@@ -75,7 +75,7 @@ class Classification(Result):
     loss: float
     """Mean cross-entropy in nats, at the temperature of the classifier."""
     accuracy: float
-    """With several labels: the share of examples with exactly the right set."""
+    """The share of right answers; with several labels, the whole set must be right."""
     macro_f1: float
     expected_calibration_error: float
     num_examples: int
@@ -118,7 +118,7 @@ class Classification(Result):
         return {"macro_f1": scores["macro_f1"]} | scores if self.is_uneven else scores
 
     def with_wrong(self, num_wrong: int) -> "Classification":
-        """The same with `num_wrong` more examples, all answered wrongly."""
+        """The scores with `num_wrong` more examples, all answered wrongly."""
         if not num_wrong:
             return self
         right, total = round(self.accuracy * self.num_examples), self.num_examples + num_wrong
@@ -127,8 +127,8 @@ class Classification(Result):
         )
 
     def with_advice(self, can_weigh: bool) -> "Classification":
-        """The same with a note if rare classes are never found; `can_weigh` if their weight in the
-        training could have been larger."""
+        """The scores, with a note if rare classes are never predicted; `can_weigh` if their weight
+        in the training could have been larger."""
         if not (self.is_uneven and (lost := self.never_found)):
             return self
         names = joined([f"{score.label} (0 of {score.support:,} examples)" for score in lost])
@@ -222,8 +222,8 @@ class Answers:
         temperature: float = 1.0,
         multi_label: bool = False,
     ) -> None:
-        """From logits (N, C) before the temperature, and the numbers of the true labels (N,) or,
-        with several labels, 0 and 1 (N, C)."""
+        """`logits` (N, C) are those before the temperature; `targets` are the indices of the labels
+        (N,) or, with several labels, 0 and 1 (N, C)."""
         if not (0 < temperature < math.inf):
             raise GlassformerError(f"a temperature must be above 0, not {temperature}.")
         self.labels = labels
@@ -245,7 +245,7 @@ class Answers:
 
     @classmethod
     def of(cls, model: Labeller, logits: Tensor, targets: Tensor) -> "Answers":
-        """At the temperature of the model, in its precision."""
+        """The answers at the temperature of the model, in its precision."""
         return cls(
             logits, targets, model.labels, float(model.temperature), model.config.multi_label
         )

@@ -96,8 +96,8 @@ class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
     def attention(
         self, image: ImageInput, layer: int | None = None, head: int | None = None
     ) -> ImageAttention:
-        """Where the attention of a layer and a head goes, by default the mean of all. What counts
-        is what the class token attends to, or, without one, the places that are pooled.
+        """The attention of a layer and a head to the image (default: the mean of all): that of the
+        class token or, without one, of the patches that are pooled.
 
         >>> model.attention("photo.png", layer=1).weights.shape
         (8, 8)

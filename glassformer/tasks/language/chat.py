@@ -83,7 +83,7 @@ def newest(
 
 
 def stops(preprocessing: TextPreprocessing) -> tuple[str, ...]:
-    """Where an answer in the plain template ends: at the beginning of the next message."""
+    """The strings that end an answer: in the plain template, the beginning of the next message."""
     if preprocessing.jinja_template is not None:
         return ()
     before, _, after = "".join(preprocessing.chat_template).partition("{content}")

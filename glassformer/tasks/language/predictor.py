@@ -55,7 +55,7 @@ class GenerationSettings(Sampling):
     stop: StringTuple = ()
     """The text ends before the first of these."""
     seed: int | None = Field(None, ge=0)
-    """The same seed writes the same text; null: a different one each time."""
+    """Random seed; null: a different text each time."""
 
     @property
     def beams(self) -> Beams:
@@ -80,7 +80,7 @@ class Completion:
     """stop: a stop string or the end of the text; length: max_new_tokens were written."""
     num_tokens: int
     score: float | None = None
-    """In beam search, the log-probability by length."""
+    """The log-probability by length, in beam search."""
 
     def as_json(self) -> dict[str, Any]:
         values = asdict(self)

@@ -122,7 +122,7 @@ class Predictions(NamedTuple):
 
 
 def examine_language(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Examination:
-    """On the beginning of the held-out text."""
+    """Examine the model on the beginning of the held-out text."""
     windows = first_windows(model, ids, model.context_length)
     predictions = Predictions.joined(_predict(model, windows))
     count, total = len(predictions.losses), len(ids) - 1

@@ -64,7 +64,7 @@ class NextToken(Objective):
         return ("generate", folder, *opening), ("score", folder, *opening)
 
     def _question(self) -> str | None:
-        """If the data are conversations: the first held-out one, up to the answer."""
+        """The first held-out conversation, up to the answer, if the data are conversations."""
         preprocessing, tokenizer = self.dataset.preprocessing, self.dataset.preprocessing.tokenizer
         end, ids = tokenizer.end_of_text, self.dataset.validation[:QUESTION_TOKENS].tolist()
         if end in ids[:1]:

@@ -68,7 +68,7 @@ def masked_batches(
 
 
 def examine_masked(model: Bert, ids: Ids, masking: Masking, tokenizer: Tokenizer) -> Examination:
-    """On the beginning of the held-out text, with the masks of every validation."""
+    """Examine the model on the beginning of the held-out text, with the masks of validation."""
     windows = first_windows(model, ids, masking.room)
     predictions = Predictions.joined(_predict(model, windows, masking))
     if not len(predictions.losses):

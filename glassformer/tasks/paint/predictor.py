@@ -38,7 +38,7 @@ class PaintSettings(Sampling):
     num_return_sequences: Count = Field(16, ge=1, le=MOST_IMAGES)
     """Images to paint; completions of each image: 4 unless it is given."""
     seed: int | None = Field(None, ge=0)
-    """The same seed paints the same images; null: different ones each time."""
+    """Random seed; null: different images each time."""
 
 
 class PaintPredictor(InspectsImages):

@@ -46,7 +46,7 @@ class PaintResult(Result):
     score_names = ("bits_per_dim", "loss")
     details = ("num_images", "num_pixels", "num_colors")
     loss: float
-    """In nats per pixel."""
+    """Cross-entropy in nats per pixel."""
     num_images: int
     num_pixels: int
     """The pixels of all images together."""

@@ -36,7 +36,7 @@ class Tagged:
     scheme: Scheme | None
     """How the tags mark entities; None if they mark none."""
     is_in_pieces: bool = False
-    """It was longer than the model's context and was read in independent pieces."""
+    """Whether the sentence was longer than the context and was read in independent pieces."""
 
     @property
     def entities(self) -> list[dict[str, Any]]:

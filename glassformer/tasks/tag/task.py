@@ -177,7 +177,7 @@ class TagObjective(labels.LabelObjective):
         return evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
 
     def sample(self, model: TokenTagger, step: int) -> str:
-        """Its tags for the words of a held-out sentence."""
+        """The tags of the words of a held-out sentence."""
         data = self.dataset
         words = data.held_out[step % len(data.held_out)].words
         limit = data.model_config.context_length

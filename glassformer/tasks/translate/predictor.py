@@ -475,8 +475,8 @@ def decode_with_unknown(
 def _copy_words(
     model: Translator, preprocessing: PairPreprocessing, source: str, ids: Sequence[int]
 ) -> list[str]:
-    """For each unknown token of a translation, the source word that it looked at most: one that the
-    model does not know either, if there is any."""
+    """The source word that each unknown token of a translation attended to most: one that the model
+    does not know either, if there is any."""
     (row,) = preprocessing.encode_source([source])
     target = [preprocessing.start, *ids, preprocessing.end]
     heads = attention_of_heads(model, row, target)

@@ -89,7 +89,7 @@ class ScoredTranslation(answers.ScoredAnswer):
         "translation": "text",
     }
     place: str = ""
-    """Where the sentence was read."""
+    """The file and line of the sentence."""
 
     def cells(self) -> list[Any]:
         return [self.score, self.source, *self.references, self.text]
@@ -247,7 +247,7 @@ def _ratios(translations: Sequence[ScoredTranslation], note: str) -> list[Chapte
 def alignment_chapter(
     model: Translator, preprocessing: PairPreprocessing, translations: Sequence[ScoredTranslation]
 ) -> list[Chapter]:
-    """Where the model looked in its best, its middling and its worst translation, if it attends."""
+    """The cross-attention of the best, a middling and the worst translation, if there is any."""
     ranked = sorted((one for one in translations if one.text), key=lambda one: -one.score)
     sources = preprocessing.encode_source([answer.source for answer in ranked])
     targets = preprocessing.encode_target([answer.text for answer in ranked])

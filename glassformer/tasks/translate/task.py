@@ -257,7 +257,7 @@ class TranslateObjective(answers.AnswerObjective):
 
     @property
     def untrained_cost(self) -> float:
-        """It translates until the length limit."""
+        """An untrained model writes until the length limit."""
         data = self.dataset
         lengths = data.validation.source.lengths.tolist()
         longest = data.model_config.context_length
