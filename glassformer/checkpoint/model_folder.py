@@ -49,6 +49,8 @@ CARD = "README.md"
 LORA = "lora.safetensors"
 LARGEST_TEXT = 2**28  # bytes: the largest tokenizers have some 2**25
 DIGEST = "sha256"  # in the metadata of the weights, beside those of the other files
+# Keys that transformers writes into every config.json, and glassformer into none.
+SIGNS = ("architectures", "transformers_version", "auto_map", "torch_dtype", "dtype")
 
 
 def file_names() -> set[str]:
@@ -139,6 +141,15 @@ def fill(model: nn.Module, weights: dict[str, Tensor]) -> None:
     }
     complete = {name: parameters[id(tensor)] for name, tensor in expected.items()}
     model.load_state_dict(complete, assign=True)
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether the config.json of a folder is one of ours."""
+    path = folder / CONFIG
+    if not path.is_file() or path.stat().st_size > LARGEST_TEXT:
+        return False
+    values = read_json(path)
+    return str(values.get("model_type")) in MODELS and not any(sign in values for sign in SIGNS)
 
 
 def load_config(folder: Path) -> tuple[str, Config]:

@@ -14,21 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint.model_folder import (
-    LARGEST_TEXT,
     WEIGHTS,
     SafetensorsFile,
     Saved,
+    is_ours,
     load_config,
     load_generation,
     load_model,
     reading_safetensors,
 )
-from glassformer.checkpoint.model_names import CONFIG, is_hub_name
+from glassformer.checkpoint.model_names import is_hub_name
 from glassformer.config import Config, Values
 from glassformer.data.text_files import DataPath, local_path
 from glassformer.errors import GlassformerError
-from glassformer.files import file_digest, read_json
-from glassformer.models import MODELS
+from glassformer.files import file_digest
 from glassformer.preprocessing import Preprocessing, load_preprocessing
 from glassformer.wording import cause
 
@@ -40,8 +39,6 @@ ANNEXES = {
     "formats": "glassformer.formats.open_model",
     "hub": "glassformer.formats.hub",
 }
-# Keys that transformers writes into every config.json, and glassformer into none.
-SIGNS = ("architectures", "transformers_version", "auto_map", "torch_dtype", "dtype")
 
 
 class StoredModel(ABC):
@@ -117,15 +114,6 @@ def stored(source: ModelPath) -> StoredModel:
         return ModelFolder(folder)
     foreign: StoredModel | None = _annex("formats").foreign_model(path)
     return foreign or ModelFolder(folder)  # which says what is missing
-
-
-def is_ours(folder: Path) -> bool:
-    """Whether the config.json of a folder is one of ours."""
-    path = folder / CONFIG
-    if not path.is_file() or path.stat().st_size > LARGEST_TEXT:
-        return False
-    values = read_json(path)
-    return str(values.get("model_type")) in MODELS and not any(sign in values for sign in SIGNS)
 
 
 def located(source: ModelPath) -> DataPath:

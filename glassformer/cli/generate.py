@@ -87,7 +87,7 @@ def generate(
         first = as_typed(next(iter(settings)))
         raise UsageError(f"--top shows the model's own probabilities: leave out {first}.")
     predictor = load_for(model, LanguagePredictor, "generate", quantize)
-    note_unknown(predictor.tokenizer, text)
+    note_unknown(predictor.preprocessing.tokenizer, text)
     if top is None:
         _print_texts(predictor, text, settings, as_json)
         return

@@ -19,9 +19,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from glassformer.checkpoint.model_folder import GENERATION, LARGEST_TEXT
+from glassformer.checkpoint.model_folder import GENERATION, LARGEST_TEXT, is_ours
 from glassformer.checkpoint.model_names import CONFIG
-from glassformer.checkpoint.open import is_ours
 from glassformer.config import Config, Values, reason
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json, write_json

@@ -47,6 +47,11 @@ class KVCache:
         """Positions for which there is memory."""
         return self.keys[0].size(2)
 
+    @property
+    def is_padded(self) -> bool:
+        """Whether a row begins with padding. In a graph that is exported, it may."""
+        return torch.compiler.is_exporting() or bool(self.padding.any())
+
     def reorder(self, indices: Tensor) -> "KVCache":
         """Row b of the result continues row `indices[b]`, as beam search needs. The result uses the
         memory of this cache: continue with the result only."""

@@ -32,10 +32,8 @@ def padding_keys(is_text: Tensor) -> Tensor:
 
 
 def if_padded(is_text: Tensor | None) -> Tensor | None:
-    """`is_text`, or None if there is no padding: without a mask, kernels are faster."""
-    return is_text if is_text is not None and has_any(~is_text) else None
-
-
-def has_any(is_padding: Tensor) -> bool:
-    """Whether there is padding. In a graph that is exported, there may be."""
-    return torch.compiler.is_exporting() or bool(is_padding.any())
+    """`is_text`, or None if there is no padding: without a mask, kernels are faster. In a graph
+    that is exported, there may be padding."""
+    if is_text is None or torch.compiler.is_exporting() or not is_text.all():
+        return is_text
+    return None

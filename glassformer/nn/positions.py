@@ -61,7 +61,7 @@ class Positions(nn.Module):
         new, length = x.size(1), x.size(1) + (cache.length if cache else 0)
         positions = torch.arange(length - new, length, device=x.device)  # (T,)
         mask = None
-        if cache is not None and masks.has_any(cache.padding):
+        if cache is not None and cache.is_padded:
             mask = masks.left_padded(cache.padding, new, length)  # (B, 1, T, S)
             positions = (positions - cache.padding[:, None]).clamp(min=0)  # (B, T)
         bias, rotate = self.bias(new, length), self.rotation(positions)

@@ -66,7 +66,7 @@ class ClassifyImagesRecipe(Recipe):
     """A recipe for labelled images."""
 
     data: ImagesConfig
-    augmentation: ImageAugmentation = ImageAugmentation()
+    augmentation: ImageAugmentation = Field(default_factory=ImageAugmentation)
     objective: ImageLossConfig = ImageLossConfig()
 
 

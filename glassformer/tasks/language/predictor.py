@@ -455,17 +455,19 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         return settings
 
     def _writer(self, prompt: str, ids: list[int], settings: GenerationSettings) -> Writer:
-        return Writer(prompt, ids, self.tokenizer, settings.stop, self.preprocessing.ends)
+        preprocessing = self.preprocessing
+        return Writer(prompt, ids, preprocessing.tokenizer, settings.stop, preprocessing.ends)
 
     def _prompt_ids(self, prompt: str) -> list[int]:
-        ids = [*self.tokenizer.begins_with, *self.tokenizer.encode(prompt)]
+        tokenizer = self.preprocessing.tokenizer
+        ids = [*tokenizer.begins_with, *tokenizer.encode(prompt)]
         if ids:
             return ids
-        if self.tokenizer.end_of_text is None:
+        if tokenizer.end_of_text is None:
             raise GlassformerError(
                 "the prompt is empty, but this model has no begin-of-text token to start from."
             )
-        return [self.tokenizer.end_of_text]
+        return [tokenizer.end_of_text]
 
     def _search(
         self, prompts: list[tuple[str, list[int]]], settings: GenerationSettings
