@@ -50,7 +50,7 @@ class ProgressLine:
 
     @property
     def width(self) -> int:
-        """Of a terminal, without the last column: some begin a new line after it."""
+        """The columns of the terminal without the last one: some begin a new line after it."""
         with suppress(OSError, ValueError):
             return (os.get_terminal_size(self._stream.fileno()).columns or 80) - 1
         return shutil.get_terminal_size().columns - 1

@@ -472,7 +472,7 @@ class CaptionRows:
 
 
 class CaptionTurns:
-    """Which images come when, and which of their captions come with them, at most `most`."""
+    """The order of images in training, and of their captions: at most `most` of each image."""
 
     def __init__(self, captions: CaptionRows, most: int, seed: int) -> None:
         self.captions, self.most, self.seed = captions, most, seed

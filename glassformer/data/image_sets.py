@@ -84,7 +84,7 @@ class SplitImages:
 
 
 def numbers_of(images: Sequence[ImageExample]) -> npt.NDArray[np.int64]:
-    """Their numbers in the store."""
+    """The numbers of the images in the store."""
     return np.array([image.number for image in images], dtype=np.int64)
 
 

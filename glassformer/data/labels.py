@@ -44,7 +44,7 @@ class LabelledItem(Labelled, Protocol):
 
     @property
     def content(self) -> Hashable:
-        """What is labelled, exactly."""
+        """The labelled text, words or values."""
 
     def key(self, seed: int) -> int:
         """64 random bits, the same for equal content (of texts, up to case, blanks and Unicode

@@ -287,7 +287,7 @@ def write_jsonl(path: Path, values: Iterable[Any]) -> None:
 
 
 class JsonLines(Sequence[Any]):
-    """What `write_jsonl` wrote: read when it is asked for, one by one."""
+    """The values that `write_jsonl` wrote, read one by one on access."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -61,7 +61,7 @@ _RECORD = Struct("<QqqIB")
 
 
 class PairFacts:
-    """What is known of each pair: whether it is usable, what it is equal to, and its size."""
+    """The facts about each pair: whether it is usable, the keys of its content, and its size."""
 
     def __init__(self, seed: int, max_length_ratio: float) -> None:
         self._seed, self._ratio = seed, max_length_ratio
@@ -162,7 +162,7 @@ class Cleaner:
 
 
 def hold_out_pairs(keys: Keys, wanted: int) -> Mask:
-    """Which pairs are held out: at most so many unless all sources have more, and none with the
+    """Select held-out pairs: at most `wanted` unless all sources have more, and none with the
     same source as another. At least one source is left for training."""
     groups = Groups.of(keys)
     selection = [*choose(np.arange(len(groups)), groups.sizes, wanted, wanted)]

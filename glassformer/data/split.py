@@ -198,7 +198,7 @@ class Items(Generic[T]):
         self.what = what
         """One item: "example", "sentence", "sequence" or "image"."""
         self.body = body or what
-        """What is equal in two items of equal content, such as "text"."""
+        """The part that is equal in two items of equal content, such as "text"."""
         self.is_per_word = is_per_word
         """Each word has a label, so an item with one unknown label can still be scored."""
         self.stored: list[T] | DiskList[T] = [] if store is None else store

@@ -104,14 +104,14 @@ class Hypothesis:
     """A sequence that the search may return."""
 
     ids: tuple[int, ...]
-    """Without the prompt and without the end."""
+    """The tokens, without the prompt and the end."""
     logprob: float
     """Σ log p of its tokens and, if it is complete, of its end."""
     score: float
     is_complete: bool
-    """It reached its end; otherwise it was cut off at max_new_tokens."""
+    """Whether it reached its end; otherwise it was cut off at max_new_tokens."""
     is_second_best: bool = False
-    """A sequence with a better score was cut off at max_new_tokens."""
+    """Whether a sequence with a better score was cut off at max_new_tokens."""
 
     @property
     def finish_reason(self) -> str:
@@ -173,7 +173,7 @@ class Hypotheses:
         return sorted([*distinct.values()][: self.beams.num_return_sequences], key=self._rank)
 
     def _rank(self, hypothesis: Hypothesis) -> tuple[bool, float]:
-        """By score; if complete sequences are preferred, they come first."""
+        """A sort key: by score, but complete sequences first if they are preferred."""
         return self.prefer_complete and not hypothesis.is_complete, -hypothesis.score
 
 

@@ -50,7 +50,7 @@ class WrittenOutput(Looking):
     """An output with the attention of each of its words."""
 
     name: ClassVar[str]
-    """What kind of output it is."""
+    """The name of this kind of output."""
     weights: Doubles
     score: float | None = None
     """The log-probability of the output, by its length."""

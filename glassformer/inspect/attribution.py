@@ -47,7 +47,7 @@ Explained = Sequence[tuple[int, int]]
 
 
 class Inputs(ABC):
-    """What a model reads, and what stands for nothing in particular."""
+    """The input of a model, and the baseline that it is compared with."""
 
     subject: Subject
     vectors: list[Tensor]
@@ -289,17 +289,17 @@ class Attribution:
     prediction: int
     """The number of the prediction."""
     token: str
-    """What is predicted: the likeliest token or label."""
+    """The predicted token or label: the likeliest one."""
     logprob: float
-    """f(x), its log-probability."""
+    """f(x): the log-probability of the prediction."""
     baseline_logprob: float
-    """f(b)"""
+    """f(b): its log-probability on the baseline."""
     integrated_gradients: Floats
     left_out: Floats
     num_steps: int
-    """Gradients in its integral."""
+    """The number of gradients in the integral."""
     attention: Floats | None = None
-    """None, like the next two, without layers of attention."""
+    """None without layers of attention, like the next two."""
     rollout: Floats | None = None
     attention_gradient: Floats | None = None
     heads: dict[str, Floats] | None = None
@@ -308,7 +308,7 @@ class Attribution:
 
     @property
     def error(self) -> float:
-        """How far the integrated gradients are from adding up to f(x) − f(b)."""
+        """The difference between the sum of the integrated gradients and f(x) − f(b)."""
         return float(self.integrated_gradients.sum() - (self.logprob - self.baseline_logprob))
 
     @property
@@ -332,8 +332,8 @@ class Attribution:
 
 
 def attributions(seen: Inspection, predictions: Sequence[int] | None = None) -> list[Attribution]:
-    """What each of these predictions rests on (default: the one in focus). The values of one do not
-    depend on the others."""
+    """The attribution of each of these predictions (default: the one in focus). The values of one
+    do not depend on the others."""
     subject = seen.subject
     call = TokenVectors(subject) if subject.pixels is None else PixelPatches(subject)
     numbers = [subject.focus] if predictions is None else predictions

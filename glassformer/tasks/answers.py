@@ -142,7 +142,7 @@ def check_room(what: str, length: int, room: int) -> None:
 
 
 def cut_off_note(count: int, of: int, context: int, what: str, where: str = "") -> str:
-    """What to tell users about texts that were cut off."""
+    """A note on texts that were cut off."""
     note = (
         f"{count:,} of {counted(of, what)} reached the maximum length and "
         f"{'was' if count == 1 else 'were'} cut off{where}. Pass a larger --max-new-tokens, up to "
@@ -197,18 +197,18 @@ Write = Callable[[], tuple[list[str], int]]
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerResult(Result):
-    """How close texts are to their references, and the model's own loss on the references."""
+    """The scores of texts against their references, and the loss of the model on the references."""
 
     bleu: float
     chrf: float
     signature: str
-    """How sacreBLEU computed BLEU."""
+    """The signature of sacreBLEU: the settings that BLEU was computed with."""
     loss: float
     seconds: float
     num_cut_off: int = 0
     """Texts that reached the maximum length before their end."""
     texts: Sequence[str] = field(default=(), repr=False)
-    """What was written."""
+    """The texts that the model wrote."""
     notes: tuple[str, ...] = ()
     errors: tuple[Mistake, ...] | None = None
 
@@ -218,7 +218,7 @@ class ScoredAnswer:
     """A text, and how close it is to its references."""
 
     measure: ClassVar[str]
-    """What the score is."""
+    """The name of the score."""
     perfect: ClassVar[float]
     """The highest score."""
     columns: ClassVar[dict[str, str]]
@@ -308,7 +308,7 @@ MOST_EXAMINED, LEAST_EXAMINED = 200, 20  # the same, for the report
 
 
 class AnswerLossConfig(Config):
-    """How writing is learned."""
+    """The settings of the loss of texts."""
 
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Share of the target probability spread over all tokens."""

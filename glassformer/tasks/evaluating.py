@@ -189,15 +189,15 @@ class Mistake(Protocol):
 
 
 class Result(ABC):
-    """How good a model is."""
+    """The scores of a model."""
 
     score_names: ClassVar[tuple[str, ...]] = ("loss",)
     """Names of the scores, including `loss`. The first one is used to compare models."""
     details: ClassVar[tuple[str, ...]] = ()
-    """The names of what else is written as JSON."""
+    """The names of further fields of the JSON."""
     loss: float
     notes: tuple[str, ...] = ()
-    """What to know about the data or the scores."""
+    """Notes on the data or the scores."""
     interval: tuple[float, float] | None = None
     """95% confidence interval of the first score."""
     errors: tuple[Mistake, ...] | None = None

@@ -50,7 +50,7 @@ SHOWN = 60  # characters of a text that a sample shows
 
 
 class LabelLossConfig(Config):
-    """How labels are learned."""
+    """The settings of the loss of labels."""
 
     class_weights: bool = False
     """Weight each label by the inverse of its frequency, so that rare labels count more."""
@@ -122,8 +122,8 @@ def text_preprocessing(
     default: TokenizerConfig,
     notify: Notify,
 ) -> TextPreprocessing:
-    """How texts are read: with the tokenizer of the pre-trained model, or with one trained on
-    them."""
+    """The preprocessing of texts, with the tokenizer of the pre-trained model, or with one trained
+    on them."""
     columns: dict[str, Any] = {
         "text_column": split.text_column,
         "label_column": split.label_column,
@@ -260,7 +260,7 @@ class ClassObjective(LabelObjective):
         return self.logits(model, range(len(targets)))
 
     def answers(self, model: Any, rows: Sequence[int]) -> Answers:
-        """What the model answers to some held-out inputs."""
+        """The predictions for some held-out inputs."""
         return Answers.of(model, self.logits(model, rows), self._targets(rows))
 
     def _targets(self, rows: Sequence[int]) -> Tensor:
@@ -320,7 +320,7 @@ def linear_baseline(
 
 
 def defaults(recipe: Recipe) -> Defaults:
-    """How a model that names labels is usually trained."""
+    """The training defaults of models that predict labels."""
     if recipe.start is not None:
         return Defaults(epochs=3, fewest_steps=200, muon=1e-3, adamw=1e-3)
     # Few examples and many words: a word that is rarely seen should have little effect.

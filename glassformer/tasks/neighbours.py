@@ -101,7 +101,7 @@ class Neighbours:
         return values | {"steps": [step.as_json() for step in self.steps]}
 
     def tables(self) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-        """What there is to see, as tables: a title, the columns, the rows."""
+        """Tables of the neighbours: a title, the columns, the rows."""
         alone, *others = self.steps
         rows = [
             [_shown(near.word), f"{near.similarity:.3f}", _bar(near.similarity)]
@@ -306,11 +306,11 @@ class NeighbourFinder(Predictor):
         return are_words(self.tokenizer, len(self.model.token_vectors))
 
     def _candidates(self, is_word: Flags) -> Flags:
-        """Which tokens may be named as neighbours."""
+        """The tokens that may be listed as neighbours."""
         return is_word
 
     def _doubts(self, ids: Sequence[int]) -> list[str]:
-        """What to know about the vectors of these tokens."""
+        """Notes on the vectors of these tokens."""
         return []
 
     def _ids_of(self, word: str) -> list[int]:

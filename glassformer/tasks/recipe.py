@@ -35,8 +35,8 @@ Duration = Annotated[float, BeforeValidator(_seconds)]
 
 
 class Replan(Config):
-    """How a training that has a time limit goes on after `step`, since it is faster or slower than
-    expected. Everything that depends on the number of steps follows."""
+    """The plan of a training with a time limit from `step` on, because it is faster or slower than
+    expected: all values that depend on the number of steps."""
 
     step: Count = Field(ge=0)
     max_steps: Count = Field(ge=1)
@@ -52,7 +52,7 @@ class Replan(Config):
 
 
 class TrainingConfig(Config):
-    """How long, in what batches, and how fast to learn. Names follow Hugging Face's. `options.py`
+    """The length, batches and optimizer of a training. Names follow Hugging Face's. `options.py`
     describes the keys that have an option; a key that is null is chosen."""
 
     max_steps: Count | None = Field(None, ge=1)
@@ -63,7 +63,7 @@ class TrainingConfig(Config):
     time_limit: Duration | None = Field(None, gt=0)
     """Seconds, or "15m", "1h30" …: training makes as many of max_steps as fit in this time."""
     replans: tuple[Replan, ...] = ()
-    """What became of the plan, if there is a time limit. Written by the training: a recipe with
+    """The plans that replaced max_steps under a time limit. Written by the training: a recipe with
     these entries is trained in exactly these steps, whatever the clock says."""
     optimizer: OptimizerKind | None = None
     """muon: matrices by orthogonalised updates, the rest by AdamW; adamw: everything by AdamW; sgd:
@@ -105,7 +105,7 @@ class TrainingConfig(Config):
     a CPU, the number of processes."""
     num_nodes: Count = Field(1, ge=1)
     strategy: StrategyKind = "ddp"
-    """What several processes divide. ddp: the batches of an update; fsdp: also weights, gradients
+    """What is divided among processes. ddp: the batches of an update; fsdp: also weights, gradients
     and optimizer."""
     checkpoint_activations: bool = False
     """Compute the activations of a block again in the backward pass instead of keeping them: less
@@ -162,10 +162,10 @@ class FinetuneConfig(Config):
     digest: str | None = None
     """The SHA-256 of its weights; null: computed when training begins."""
     lineage: StringTuple = ()
-    """What the model was trained on before, the latest first; found out when training begins."""
+    """The earlier training data of the model, the latest first; determined when training begins."""
     published: bool | None = None
-    """The model was not trained from scratch here: it learns more gently, by AdamW; null: found
-    out when training begins."""
+    """The model was not trained from scratch here: it learns at a lower rate, by AdamW; null:
+    determined when training begins."""
     freeze_layers: Count = Field(0, ge=0)
     freeze: bool = False
     layer_lr_decay: float | None = Field(None, gt=0, le=1)

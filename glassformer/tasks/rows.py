@@ -51,7 +51,7 @@ class RowDataset(Dataset):
     """Rows to learn from, each with its own number of items."""
 
     row_name: ClassVar[str]
-    """What a row is: an example, a pair …"""
+    """The name of a row: example, pair …"""
 
     @property
     @abstractmethod
@@ -285,7 +285,7 @@ def keep_sentences(path: Path, sentences: Iterable[Sentence]) -> None:
 
 
 def kept_sentences(path: Path) -> list[Sentence]:
-    """What `keep_sentences` wrote."""
+    """The sentences that `keep_sentences` wrote."""
     columns = ([tuple(row[name]) for name in OF_SENTENCES] for row in JsonLines(path))
     return [
         Sentence(words, tags, f"{path}:{number}") for number, (words, tags) in enumerate(columns, 1)

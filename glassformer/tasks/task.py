@@ -99,11 +99,11 @@ class Batches:
 
 
 class Dataset(ABC):
-    """What a run keeps of its data: a part to learn from, a part held out. It may be memory-mapped,
-    or refer to the user's files."""
+    """The data of a run, with a training part and a held-out part. It may be memory-mapped, or
+    refer to the user's files."""
 
     unit: str = "token"
-    """What `num_items` counts."""
+    """The unit of `num_items`."""
     training: Any
     validation: Any
 
@@ -170,16 +170,16 @@ class Objective(ABC):
 
     @property
     def measure(self) -> str:
-        """The score that people look at; one of `measures`."""
+        """The score that progress and reports show; one of `measures`."""
         return "loss"
 
     @property
     def decides(self) -> str:
-        """The score that decides which model is the best; one of `measures`."""
+        """The score that selects the best model; one of `measures`."""
         return self.measure
 
     def rank(self, columns: Mapping[str, float]) -> tuple[float, float]:
-        """A key to sort validations by, the best first, from what metrics.csv records of them."""
+        """A sort key of a validation, from its columns in metrics.csv; the best comes first."""
         return order(self.decides, columns[f"val_{self.decides}"], columns["val_loss"])
 
     def initialize(self, model: Any) -> None:  # noqa: B027 - most models need nothing
@@ -195,7 +195,7 @@ class Objective(ABC):
         return self.recipe.decided
 
     def change_recipe(self, recipe: Any) -> None:
-        """Go on by another plan, on the same batches."""
+        """Continue with another plan, on the same batches."""
         self.recipe = recipe
         self.__dict__.pop("config", None)
 
@@ -211,14 +211,14 @@ class Objective(ABC):
     def loss(self, model: Any, batch: Any) -> Tensor: ...
 
     def num_targets(self, batch: Any) -> float:
-        """How many targets the loss of this batch is the mean of, if that differs between batches:
-        several batches of one update are weighed by it."""
+        """The number of targets that the loss is the mean of, if it differs between batches: the
+        weight of a batch among those of one update."""
         return 1.0
 
     @abstractmethod
     def validate(self, model: Any) -> Result:
-        """How good it is on held-out data. `evaluate`, `compare` and the final test compute their
-        scores by the same function, and return the same kind of result."""
+        """Evaluate the model on held-out data. `evaluate`, `compare` and the final test compute
+        their scores by the same function, and return the same kind of result."""
 
     @property
     def untrained_cost(self) -> float:
@@ -226,21 +226,21 @@ class Objective(ABC):
         return 1.0
 
     def columns(self, result: Result) -> dict[str, float]:
-        """What metrics.csv records of a validation."""
+        """The columns of a validation in metrics.csv."""
         scores = result.scores()
         return {f"val_{name}": scores[name] for name in self.measures}
 
     @abstractmethod
     def sample(self, model: Any, step: int) -> str:
-        """What the model can do at this step, for people to look at."""
+        """A sample of the output of the model at this step, for the log."""
 
     def examine(self, model: Any) -> Examination:
-        """What there is to see of the best model on held-out data, within a few seconds: chapters
-        of plain data, each of which names the picture that draws it."""
+        """Chapters of the report on the best model, computed within a few seconds on held-out data:
+        plain data, and the name of the picture that draws it."""
         return Examination()
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        """Commands with which to try the model."""
+        """Commands to try the model with."""
         return (("evaluate", folder, "--data", "FILE"),)
 
     @property
@@ -265,24 +265,24 @@ class View:
     keyword arguments, and the command line accepts exactly those. What it returns has `as_json`,
     `text` and `notes`, and `inspect/views.py` draws it."""
     about: str
-    """What is shown, in a few words."""
+    """A short description of the view."""
     reads_file: bool = False
-    """The input is the name of a file, such as an image, and not a text."""
+    """Whether the input is the name of a file, such as an image, and not a text."""
     suits: Callable[[Any], bool] = lambda model: True
-    """Whether a model has what is shown."""
+    """Whether a model can show the view."""
 
 
 class Predictor(ABC):
     """A model with the verbs of its task, each of them a method."""
 
     verbs: ClassVar[tuple[str, ...]] = ("evaluate",)
-    """The commands that work with it."""
+    """The names of the commands that work with it."""
     draws: ClassVar[bool] = False
-    """What it generates are images, which are drawn into a file."""
+    """Whether it generates images, which are drawn into a file."""
     views: ClassVar[Mapping[str, View]] = {}
-    """What `inspect` can show, by name."""
+    """The views of `inspect`, by name."""
     usual_view: ClassVar[str | None] = None
-    """What it shows unless another view is chosen."""
+    """The name of the default view."""
     preprocessing_class: ClassVar[type[Preprocessing]] = Preprocessing
     settings_class: ClassVar[type[Config] | None] = None
     """The settings of generation, if it generates: the keys of generation_config.json."""
@@ -305,8 +305,8 @@ class Predictor(ABC):
 
     @abstractmethod
     def evaluate(self, paths: str | Sequence[str]) -> Result:
-        """How good it is on files. The options of a task are further keyword arguments; the command
-        line offers exactly those."""
+        """Evaluate the model on files. The options of a task are further keyword arguments; the
+        command line offers exactly those."""
 
     @property
     def is_quantized(self) -> bool:
@@ -364,7 +364,7 @@ def as_list(paths: str | Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Defaults:
-    """How a task is usually trained, where the recipe leaves it open."""
+    """The defaults of a task for the keys that a recipe leaves open."""
 
     epochs: int
     fewest_steps: int = 300

@@ -28,7 +28,7 @@ from glassformer.wording import clock, counted, readable_size
 
 @dataclass(frozen=True)
 class DryRun:
-    """What would happen."""
+    """The plan of a run that was not started."""
 
     values: dict[str, Any]
     """The plan as JSON."""

@@ -125,7 +125,7 @@ def new_model(
 
 
 def model_to_keep(recipe: Recipe, model: nn.Module) -> nn.Module:
-    """What LoRA has learned is folded into the matrices: what is saved is an ordinary model."""
+    """The model to save: an ordinary one, with the matrices of LoRA merged."""
     if recipe.start is None or not recipe.start.lora_rank:
         return model
     kept = deepcopy(model)
@@ -134,7 +134,7 @@ def model_to_keep(recipe: Recipe, model: nn.Module) -> nn.Module:
 
 
 def lora_to_keep(recipe: Recipe, model: nn.Module) -> bytes | None:
-    """What LoRA has learned, as a file beside the merged model."""
+    """The matrices of LoRA, as a file beside the merged model."""
     start = recipe.start
     if start is None or not start.lora_rank:
         return None

@@ -53,10 +53,10 @@ class StatusLine:
     best_step: int | None = None
     measure: str = "loss"
     title: str = "best"
-    """What the best model is called. The model that another score chose is the one "kept"."""
+    """The name of the best model: "kept" if another score selected it."""
 
     def line(self, speed: str, seconds_left: float, width: int | None) -> str:
-        """On a terminal of this width the least important parts give way; a log has them all."""
+        """The status on a line of at most `width`, without the least important parts if needed."""
         step = f"step {self.step:,}/{self.max_steps:,}"
         loss = val = best = left = ""
         if self.loss is not None:

@@ -259,8 +259,8 @@ def with_training(recipe: Recipe, dataset: Dataset, defaults: Defaults) -> Recip
 
 
 def intervals(config: TrainingConfig, dataset: Dataset, steps: int) -> dict[str, int]:
-    """What follows from the number of steps: the rise of the learning rate, and how often to
-    validate and to save."""
+    """The values that follow from the number of steps: warmup, and the intervals of validating and
+    saving."""
     return {
         "warmup_steps": min(MOST_WARMUP_STEPS, steps // 10),
         "eval_steps": _eval_steps(config, dataset, steps),

@@ -148,8 +148,8 @@ def train_on(
 
 
 def follow(run: RunFolder) -> Outcome:
-    """What a process does that torchrun started beside the first one: wait until that one has set
-    the run up, and train with it."""
+    """Train in a process that torchrun started beside the first one: wait until the first one has
+    set up the run, and join it."""
     with without_handlers():
         work = processes.wait()
     return _finished(run) if work == NOTHING else fit(run, io.StringIO())

@@ -242,7 +242,7 @@ class RunFolder:
         return self.path / "checkpoints" / f"step-{step}"
 
     def cure(self, step: int) -> str:
-        """What to do about a damaged state."""
+        """The advice on a damaged checkpoint."""
         return f"Delete {self.checkpoint(step)} to continue from an earlier checkpoint."
 
     def last_step(self) -> int:
@@ -401,7 +401,7 @@ class RunFolder:
         raise GlassformerError(f"{self.path} exists {what}. Choose another --out.")
 
     def _foreign(self) -> list[str]:
-        """What is in the folder and not part of a run."""
+        """Names in the folder that are not part of a run."""
         ours, names = file_names(), sorted(entry.name for entry in self.path.iterdir())
         return [name for name in names if name not in ours and not PARTS.fullmatch(name)]
 

@@ -162,8 +162,8 @@ def fitting_plan(objective: Objective, step: int, left: float, pace: Pace) -> Re
 
 
 def make_plan(objective: Objective, step: int, max_steps: int, pace: Pace) -> Replan:
-    """What follows from another number of steps. Intervals that were given, other than the
-    usual ones, and those that would hardly change, stay."""
+    """The plan for another number of steps. Intervals stay if the recipe set them, or if they would
+    hardly change."""
     config, dataset = objective.config, objective.dataset
     usual = intervals(config, dataset, config.max_steps)
     wanted = intervals(config, dataset, max(1, max_steps))

@@ -24,7 +24,7 @@ from glassformer.training.run_folder import RunFolder, changes_between, fingerpr
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a replay of the steps after `first`, up to `last`, came to."""
+    """The result of replaying the steps after `first`, up to `last`."""
 
     run: str
     first: int

@@ -46,7 +46,7 @@ SHORTEST, LONGEST = 16, 128  # tokens of a caption that a model is made for, by 
 
 
 class CaptionLossConfig(answers.AnswerLossConfig):
-    """How captions are learned."""
+    """The settings of the loss of captions."""
 
     captions_per_image: Count = Field(5, ge=1)
     """Captions of an image in one batch. The image is read once for all of them; if it has more,

@@ -47,7 +47,7 @@ class LinearBaseline(ABC):
 
     name: ClassVar[str]
     strengths: ClassVar[tuple[float, ...]]
-    """What C, the inverse of weight decay, is chosen from."""
+    """The candidates for C, the inverse of weight decay."""
     default_strength: ClassVar[float]
     """C if there are too few inputs to choose."""
 
@@ -67,7 +67,7 @@ class LinearBaseline(ABC):
 
     @abstractmethod
     def _read(self, inputs: Sequence[Any]) -> tuple[Transform, Any]:
-        """How inputs become numbers, learned from these, and the numbers of these."""
+        """Fit the transform of inputs to features; returns it and the features of `inputs`."""
 
     def logits(self, inputs: Sequence[Any]) -> Tensor:
         """(N, C) log-probabilities in the order of `classes`; with several labels, log-odds."""

@@ -55,9 +55,9 @@ def examine_classifier(
     lengths: tuple[str, Sequence[int]] | None = None,
     picture: Callable[[int], str] | None = None,
 ) -> Examination:
-    """What a classifier answers to held-out `inputs`, as people see them; `can_weigh` is whether
-    rare labels could count more. Texts have `lengths`, in units of that name, and for an image
-    `picture` returns what a page shows of it."""
+    """Chapters on the predictions of a classifier for held-out `inputs`; `can_weigh` is whether
+    rare labels could count more. Texts have `lengths`, in units of that name; `picture` returns
+    the image that a page shows."""
     scores = answers.judge()
     what, column = ("example", "text") if picture is None else ("image", "file")
     note = of_rows(len(inputs), num_held_out, what)

@@ -68,7 +68,7 @@ def measure_of(targets: Array | None) -> str:
 
 @dataclass(frozen=True)
 class Classification(Result):
-    """How good a classifier is."""
+    """The scores of a classifier."""
 
     score_names = ("accuracy", "macro_f1", "loss", "expected_calibration_error")
     details = ("num_examples",)
@@ -86,7 +86,7 @@ class Classification(Result):
     """Labels of the data that the model does not have, and how often they occur."""
     notes: tuple[str, ...] = ()
     confusion: Counts | None = None
-    """How often each true label was predicted as which; None with several labels per example."""
+    """The confusion matrix; None with several labels per example."""
     errors: tuple[Mistake, ...] | None = None
 
     @property
@@ -173,8 +173,8 @@ class Classification(Result):
 
 
 def confusion(pairs: Iterable[tuple[str, str]], labels: Sequence[str] = ()) -> Counts:
-    """Which labels were predicted as which, from pairs of the true and the predicted label (or a
-    counter of them), in the order of `labels`."""
+    """The confusion matrix of pairs of the true and the predicted label (or a counter of them), in
+    the order of `labels`."""
     counts, order = Counter(pairs), {name: index for index, name in enumerate(labels)}
     rows: Counts = {}
 
@@ -212,7 +212,7 @@ def read_logits(model: Labeller, rows: LabelledRows) -> Tensor:
 
 
 class Answers:
-    """What a classifier answers to labelled inputs: one label each, or for each label yes or no."""
+    """The predictions of a classifier for labelled inputs: a label each, or yes or no by label."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class Answers:
         return sorted(((row, confidence[row]) for row in rows), key=lambda error: -error[1])
 
     def judge(self) -> Classification:
-        """How good they are."""
+        """Score the predictions."""
         num_right = int((self.predicted == self.true).all(-1).sum())
         counts = torch.stack([self.predicted & self.true, self.predicted, self.true]).sum(1).T
         rows = counts.tolist()  # (C, 3)
@@ -282,7 +282,7 @@ class Answers:
         )
 
     def _confusion(self) -> Counts:
-        """How often each label was answered where another was true."""
+        """The confusion matrix of the predictions."""
         predicted = self.predicted.int().argmax(-1)
         pairs, counts = torch.stack([self.targets, predicted]).unique(dim=1, return_counts=True)
         names = [(self.labels[true], self.labels[answer]) for true, answer in pairs.T.tolist()]

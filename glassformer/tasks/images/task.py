@@ -57,7 +57,7 @@ class ImageAugmentation(AugmentationConfig):
 
 
 class ImageLossConfig(labels.LabelLossConfig):
-    """How the labels of images are learned."""
+    """The settings of the loss of image labels."""
 
     label_smoothing: float = Field(0.1, ge=0, lt=1)
 

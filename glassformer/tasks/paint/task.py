@@ -48,7 +48,7 @@ DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 class PaintData(ImagesConfig):
-    """Which images to learn from, and the colours they are painted with."""
+    """The images to learn from, and the size of their palette."""
 
     palette: Count | None = Field(None, ge=2, le=MOST_COLORS)
     """Number of colours of the palette (null: 512, or 16 greys)."""

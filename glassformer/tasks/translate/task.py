@@ -58,7 +58,7 @@ class PairTokenizerConfig(TokenizerConfig):
 
 
 class TranslationLossConfig(answers.AnswerLossConfig):
-    """How translation is learned."""
+    """The settings of the loss of translations."""
 
     scheduled_sampling: float = Field(0.0, ge=0, le=1)
     """Share of the preceding words that are the model's own predictions instead of the right ones,
