@@ -26,9 +26,9 @@ import numpy as np
 import yaml
 
 import glassformer
+from glassformer.data.archives import local_path
 from glassformer.data.built_in import write_built_in
 from glassformer.data.folders import files_below
-from glassformer.data.text_files import local_path
 from glassformer.inspect.views import draw
 
 # The pixels before a pixel, nearest first: (rows up, columns to the right).

@@ -25,7 +25,7 @@ from glassformer.checkpoint.model_folder import (
 )
 from glassformer.checkpoint.model_names import is_hub_name
 from glassformer.config import Config, Values
-from glassformer.data.text_files import DataPath, local_path
+from glassformer.data.archives import DataPath, local_path
 from glassformer.errors import GlassformerError
 from glassformer.files import file_digest
 from glassformer.preprocessing import Preprocessing, load_preprocessing

@@ -151,14 +151,15 @@ def tag(
 def _sentences(paths: list[str], text_column: Sequence[str], encoding: str) -> Iterator[Sourced]:
     """Every line of a text file, every row of a table, every sentence of a tagged file."""
     from glassformer.data import text_files
+    from glassformer.data.archives import ending, local_path
     from glassformer.data.folders import read_all
     from glassformer.data.labelled_texts import read_texts
     from glassformer.data.tables import is_table
     from glassformer.data.tagged_sentences import read_sentences
 
     def read(name: str) -> Iterator[Sourced]:
-        path = text_files.local_path(name)
-        if text_files.ending(path) in (".conll", ".conllu"):
+        path = local_path(name)
+        if ending(path) in (".conll", ".conllu"):
             for sentence in read_sentences([name], None, encoding):
                 yield sentence.words, sentence.source
         elif path.is_file() and not is_table(path, encoding):

@@ -230,7 +230,7 @@ def _help(param: Any) -> str:
 
 def _check_models(names: Paths | None) -> None:
     """Raise if one is neither here nor a name on the hub."""
-    from glassformer.data.text_files import local_path
+    from glassformer.data.archives import local_path
 
     for name in map(str, _several(names)):
         if not (path := local_path(name)).exists() and not is_hub_name(name):

@@ -30,7 +30,7 @@ import numpy as np
 from glassformer.corpus import in_columns, size_and_hash
 from glassformer.corpus.posts import Post, dump_files, read_posts
 from glassformer.corpus.urls import BadUrlError, NotHttpError, Url, is_within, parse_url
-from glassformer.data.text_files import DataPath
+from glassformer.data.archives import DataPath
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.files import MANIFEST, json_line, new_folder, read_manifest, write_file, write_json
 from glassformer.progress import Notify, silently

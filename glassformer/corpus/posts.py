@@ -29,9 +29,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from glassformer.corpus import EXTRA
+from glassformer.data.archives import DataPath, local_path
 from glassformer.data.folders import every_file, is_group
 from glassformer.data.tables import declared_separator
-from glassformer.data.text_files import DataPath, local_path, missing
+from glassformer.data.text_files import missing
 from glassformer.errors import GlassformerError, require
 from glassformer.wording import cause, readable_size
 

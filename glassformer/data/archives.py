@@ -106,6 +106,25 @@ class Member:
         return _opened(self.archive, about.st_mtime_ns, about.st_size)
 
 
+DataPath = Path | Member  # of a file or folder, on disk or in an archive
+
+
+def local_path(name: str | Path) -> DataPath:
+    """The path of that name, with a leading `~/` expanded. An archive is a folder."""
+    path = Path(name).expanduser() if str(name).startswith("~/") else Path(name)
+    for outer in (path, *path.parents):
+        if is_archive(outer) and outer.is_file():
+            inside = path.relative_to(outer).as_posix()
+            return Member(outer, "" if inside == "." else inside)
+    return path
+
+
+def ending(path: DataPath) -> str:
+    """`.csv` for both `Reviews.CSV` and `reviews.csv.gz`."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix in COMPRESSIONS else suffix
+
+
 @lru_cache(maxsize=4)
 def _opened(path: Path, modified: int, size: int) -> "_Archive":
     return (_Zip if path.suffix.lower() == ".zip" else _Tar)(path)

@@ -13,11 +13,12 @@ from pydantic import Field
 
 from glassformer.config import Config, StringTuple
 from glassformer.data import tables, text_files
+from glassformer.data.archives import DataPath, ending, local_path
 from glassformer.data.chats import TEMPLATE, chat_documents, with_chats
 from glassformer.data.columns import CURE_OF_STRINGS, are_strings
 from glassformer.data.folders import is_group, read_all
 from glassformer.data.tables import Row, Table, column, is_table, open_table
-from glassformer.data.text_files import DataPath, EmptyError, at_least_one, ending, local_path
+from glassformer.data.text_files import EmptyError, at_least_one
 from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import LongText
 

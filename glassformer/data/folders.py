@@ -15,17 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from glassformer.data import archives, text_files
-from glassformer.data.archives import Member
+from glassformer.data.archives import DataPath, Member, ending, local_path
 from glassformer.data.encodings import NotTextError
 from glassformer.data.tables import TABLE_ENDINGS
-from glassformer.data.text_files import (
-    DataPath,
-    EmptyError,
-    at_least_one,
-    ending,
-    local_path,
-    report,
-)
+from glassformer.data.text_files import EmptyError, at_least_one, report
 from glassformer.errors import GlassformerError
 
 # --- .gitignore: files that are not meant to be read ---

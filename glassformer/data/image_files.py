@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from glassformer.config import ImageSize
 from glassformer.data import tables, text_files
-from glassformer.data.archives import Member
+from glassformer.data.archives import DataPath, Member, ending, local_path
 from glassformer.data.documents import LabelledConfig
 from glassformer.data.folders import (
     every_file,
@@ -30,7 +30,7 @@ from glassformer.data.folders import (
 from glassformer.data.images import ENDINGS, Pixels, read_image_bytes
 from glassformer.data.labels import LABEL_COLUMNS, label_name, one_name
 from glassformer.data.tables import TABLE_ENDINGS, Row, Table
-from glassformer.data.text_files import DataPath, EmptyError, ending, local_path, report
+from glassformer.data.text_files import EmptyError, report
 from glassformer.data.time_series import read_arrays
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted

@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from glassformer.data.text_files import DataPath, EmptyError, open_bytes, report
+from glassformer.data.archives import DataPath
+from glassformer.data.text_files import EmptyError, open_bytes, report
 from glassformer.errors import GlassformerError
 from glassformer.wording import first_line, readable_size
 

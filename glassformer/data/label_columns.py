@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.data.archives import DataPath, ending
 from glassformer.data.documents import text_columns
 from glassformer.data.labels import LABEL_COLUMNS, SHOWN, as_number, joined, label_name
 from glassformer.data.tables import TEXT_COLUMNS, Row, Table, column, used_twice
-from glassformer.data.text_files import DataPath, EmptyError, ending, looks_binary, read_lines
+from glassformer.data.text_files import EmptyError, looks_binary, read_lines
 from glassformer.errors import GlassformerError
 from glassformer.wording import shortened
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from glassformer.data import label_columns, tables, text_files
+from glassformer.data.archives import DataPath, ending, local_path
 from glassformer.data.chats import TEMPLATE, with_chats
 from glassformer.data.documents import Document, LabelledConfig, joined_text, read_documents
 from glassformer.data.encodings import NotTextError
@@ -41,7 +42,7 @@ from glassformer.data.split import (
 )
 from glassformer.data.tables import TABLE_ENDINGS, Row, is_table
 from glassformer.data.tagged_sentences import TAGGED_ENDINGS
-from glassformer.data.text_files import DataPath, EmptyError, ending, local_path, reading, report
+from glassformer.data.text_files import EmptyError, reading, report
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted, shortened
 

@@ -18,13 +18,14 @@ from xml.parsers import expat
 import polib
 
 from glassformer.data import text_files
+from glassformer.data.archives import DataPath, ending, local_path
 from glassformer.data.documents import cell
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import read_all
 from glassformer.data.label_columns import HEADED_ENDINGS
 from glassformer.data.labels import listed
 from glassformer.data.tables import Row, Table, column, open_table, used_twice
-from glassformer.data.text_files import DataPath, EmptyError, ending, local_path, read_lines
+from glassformer.data.text_files import EmptyError, read_lines
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.text.tokenizers import has_single_blanks
 from glassformer.wording import cause, counted

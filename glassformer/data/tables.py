@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from glassformer.data import text_files
+from glassformer.data.archives import DataPath, ending, local_path
 from glassformer.data.columns import (
     CURE_OF_STRINGS,
     are_strings,
@@ -32,7 +33,7 @@ from glassformer.data.columns import (
     num_categories,
 )
 from glassformer.data.labels import LABEL_COLUMNS, SHOWN, joined
-from glassformer.data.text_files import DataPath, MalformedError, ending, open_text, read_lines
+from glassformer.data.text_files import MalformedError, open_text, read_lines
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted, first_line, install, shortened
 
@@ -109,7 +110,7 @@ class Table:
 
 def open_table(source: str | Path, encoding: str) -> Table:
     """Open a file, or a hub dataset named `namespace/name:config@split`."""
-    path = text_files.local_path(source)
+    path = local_path(source)
     classes: Collection[str] = ()
     with text_files.reading(source):
         if path.is_file():

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice, starmap
 
 from glassformer.data import text_files
+from glassformer.data.archives import DataPath, ending, local_path
 from glassformer.data.documents import LabelledConfig
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import is_group, read_all
 from glassformer.data.labels import in_order, joined, label_name, one_name
 from glassformer.data.split import USUAL, Items, LabelledSplit, content_key, split_labelled
 from glassformer.data.tables import Row, Table, column, columns_in_words, is_table, open_table
-from glassformer.data.text_files import DataPath, ending, local_path, read_lines
+from glassformer.data.text_files import read_lines
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 

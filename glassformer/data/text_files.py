@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from typing import BinaryIO, TextIO, TypeVar
 
-from glassformer.data.archives import COMPRESSIONS, Member, bounded, is_archive
+from glassformer.data.archives import COMPRESSIONS, DataPath, Member, bounded
 from glassformer.data.encodings import HEAD, Decoding, NotTextError, decide, is_binary
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import cause, counted, similar
@@ -162,7 +162,6 @@ def _listed(counts: Counter[str]) -> str:
 # --- text files ---
 
 T = TypeVar("T")
-DataPath = Path | Member
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)
 _GIVE = "Pass a file, a folder, or a Hugging Face dataset such as roneneldan/TinyStories."
 
@@ -192,22 +191,6 @@ def at_least_one(items: Iterable[T], problem: str) -> Iterator[T]:
         yield item
     if is_empty:
         raise EmptyError(problem)
-
-
-def local_path(name: str | Path) -> DataPath:
-    """The path of that name, with a leading `~/` expanded. An archive is a folder."""
-    path = Path(name).expanduser() if str(name).startswith("~/") else Path(name)
-    for outer in (path, *path.parents):
-        if is_archive(outer) and outer.is_file():
-            inside = path.relative_to(outer).as_posix()
-            return Member(outer, "" if inside == "." else inside)
-    return path
-
-
-def ending(path: DataPath) -> str:
-    """`.csv` for both `Reviews.CSV` and `reviews.csv.gz`."""
-    suffix = path.suffix.lower()
-    return Path(path.stem).suffix.lower() if suffix in COMPRESSIONS else suffix
 
 
 @contextmanager

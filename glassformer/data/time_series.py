@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
+from glassformer.data.archives import ending, local_path
 from glassformer.data.documents import LabelledConfig
 from glassformer.data.labels import LABEL_COLUMNS, as_number, label_name
 from glassformer.data.split import (
@@ -34,7 +35,7 @@ from glassformer.data.split import (
     split_labelled,
 )
 from glassformer.data.tables import TEXT_COLUMNS, Row, Table, column, columns_in_words, open_table
-from glassformer.data.text_files import EmptyError, ending, local_path, reading
+from glassformer.data.text_files import EmptyError, reading
 from glassformer.errors import GlassformerError
 from glassformer.wording import cause, counted, readable_size
 

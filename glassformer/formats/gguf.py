@@ -21,7 +21,7 @@ from tokenizers import Tokenizer as Backend
 from torch import Tensor
 
 from glassformer.config import Config, Values
-from glassformer.data.text_files import DataPath
+from glassformer.data.archives import DataPath
 from glassformer.errors import GlassformerError
 from glassformer.formats.conversion import ForeignModel, converted, read_model
 from glassformer.formats.families import FAMILIES

@@ -20,8 +20,8 @@ from glassformer.checkpoint.model_folder import GENERATION, Saved, check_replace
 from glassformer.checkpoint.model_names import CONFIG, is_hub_name
 from glassformer.checkpoint.open import ModelPath, StoredModel, located, open_model, pinned, stored
 from glassformer.config import Config, Values
-from glassformer.data.archives import COMPRESSIONS
-from glassformer.data.text_files import DataPath, EmptyError, missing, open_bytes
+from glassformer.data.archives import COMPRESSIONS, DataPath
+from glassformer.data.text_files import EmptyError, missing, open_bytes
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.files import file_digest, new_folder, write_json
 from glassformer.formats import gguf, hugging_face, peft_adapter, word_vectors

@@ -15,7 +15,8 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import torch
 
-from glassformer.data.text_files import DataPath, open_bytes, read_lines
+from glassformer.data.archives import DataPath
+from glassformer.data.text_files import open_bytes, read_lines
 from glassformer.errors import GlassformerError
 from glassformer.formats.conversion import ForeignModel
 from glassformer.inspect import Array

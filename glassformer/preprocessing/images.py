@@ -21,17 +21,14 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from glassformer.config import Count, ImageSize
+from glassformer.data.archives import local_path
 from glassformer.data.image_sets import ImageExample, read_images
 from glassformer.data.image_store import ImageStore
 from glassformer.data.images import Decoded, Pixels, read_image, resized, with_channels
 from glassformer.data.rows import Array
-from glassformer.data.text_files import local_path, missing, report
+from glassformer.data.text_files import missing, report
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.preprocessing import (
-    LabelledExample,
-    LabelledInputs,
-    Preprocessing,
-)
+from glassformer.preprocessing import LabelledExample, LabelledInputs, Preprocessing
 from glassformer.text.tokenizers import START, Tokenizer, encode_texts
 from glassformer.text.word_cache import id_type
 

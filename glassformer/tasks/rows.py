@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from glassformer.data.archives import local_path
 from glassformer.data.batches import Buckets, PairBuckets
 from glassformer.data.image_sets import ImageRows, SplitImages, numbers_of
 from glassformer.data.image_store import IMAGES, ImageStore, write_npz
@@ -32,7 +33,6 @@ from glassformer.data.rows import (
 )
 from glassformer.data.split import LabelledSplit
 from glassformer.data.tagged_sentences import Sentence
-from glassformer.data.text_files import local_path
 from glassformer.data.time_series import Series
 from glassformer.preprocessing import LabelledExample, LabelledInputs
 from glassformer.progress import Notify

@@ -11,6 +11,7 @@ import pytest
 from drawn_images import noise, png_header, save
 from PIL import Image
 
+from glassformer.data.archives import local_path
 from glassformer.data.images import (
     NotAnImageError,
     TooLargeImageError,
@@ -19,7 +20,7 @@ from glassformer.data.images import (
     read_image,
     resized,
 )
-from glassformer.data.text_files import collecting, local_path
+from glassformer.data.text_files import collecting
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
