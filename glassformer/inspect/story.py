@@ -259,8 +259,8 @@ def _absent_layers(seen: Inspection) -> str:
     if seen.vector is not None:
         return (
             "This model has no output layer: it turns a text into one vector and predicts nothing, "
-            "so the chapters on predictions are absent. Heads are judged by how far this vector "
-            "turns without them."
+            "so the chapters on predictions are absent. The effect of a head is how far this "
+            "vector turns without it."
         )
     if seen.has_layers:
         return ""

@@ -212,7 +212,7 @@ def contexts_picture(view: text_views.ContextsView) -> Sheet:
     ways.set_xticks([])
     ways.set_yticks([])
     ways.spines[:].set(visible=True, color="#d0d7de")
-    about = f"from the input to the last layer (large); {share:.0%} of all differences"
+    about = f"from the input to the last layer (large); {share:.0%} of the variance"
     ways.set_title(about, fontsize=8)
     below: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -0.03), "handletextpad": 0}
     ways.legend(frameon=False, fontsize=9, **below)
@@ -229,7 +229,7 @@ def contexts_picture(view: text_views.ContextsView) -> Sheet:
     names = layer_names(len(steps))
     if len(names) > 6:
         names[1:] = map(str, range(len(names) - 1))
-    title = "cosine of each two of them: a line of one colour, dots of the other"
+    title = "cosine of each pair: a line of one colour, dots of the other"
     curves(alike, lines, title, (steps, names))
     title = f"“{contexts.word}” in {len(contexts.uses)} places"
     sheet.title(title, f"its vectors in {contexts.model}, layer by layer", 0.32)

@@ -303,7 +303,7 @@ def waiting(
 
 # --- the fastest way that fits ---
 
-BEST_RATIO = 20  # tokens per parameter that spend a given amount of compute best (Chinchilla)
+BEST_RATIO = 20  # tokens per parameter make the best use of a given compute (Chinchilla)
 AGAIN = 4 / 3  # operations, if activations are recomputed: forward, forward again, backward (2)
 MOST_DEVICES = 4096  # of the curve
 

@@ -135,7 +135,7 @@ class Plan:
         rows = {
             "model": f"{work.name}, {work.parameters:,} parameters, context {work.context:,}",
             "data": f"{way.tokens:.3g} tokens, {ratio:.3g} per parameter; about {BEST_RATIO} "
-            f"({best:.2g} tokens) spend the compute best",
+            f"({best:.2g} tokens) make the best use of the compute",
             "compute": f"{way.flops:.3g} FLOPs: 6 per parameter and token, "
             f"{work.attention_share:.0%} of them for attention",
             "devices": f"{way.devices:,} × {way.device.name}{machines}, {way.strategy}, "

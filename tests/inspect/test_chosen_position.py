@@ -120,11 +120,11 @@ def test_a_page_says_what_it_does_not_carry_for_every_position(
     assert not browser.value(controls)
     assert browser.value(BEST) == f"{100 * seen.predictions[2].options[0].probability:.1f}%"
     said = plain(browser.value("document.querySelector('#prediction .said').textContent"))
-    assert said == "The page has the probabilities of all tokens, and the sliders, after “y”."
+    assert said == "The page has the probabilities of all tokens, and the sliders, only after “y”."
     lead, hints = map(plain, browser.value(SAYS))
     assert lead == "What the model predicts for the token after “b”."
     assert "the prediction after “y” changes" in hints
-    assert "this is the prediction in focus" in hints
+    assert "this is the prediction at which the page opened" in hints
     assert np.allclose(browser.value(EFFECTS), seen.effects().divergence.ravel(), atol=6e-4)
 
 

@@ -366,7 +366,7 @@ def test_positions_are_said_to_be_added_where_they_are(family: str, tmp_path: Pa
         is_added = stream.picture.positions is not None
         assert ("A learned vector is added" in notes) == (is_added and is_learned)
         assert ("A fixed vector of waves is added" in notes) == (is_added and not is_learned)
-        assert ("Nobody told the model" in notes) == (
+        assert ("The model is not told that" in notes) == (
             is_added and is_learned and not stream.picture.reads_around
         )
         if seen.has_capture(stream) and stream.picture.unit == "patch" and not is_added:

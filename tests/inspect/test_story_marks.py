@@ -113,7 +113,7 @@ def test_the_caption_of_signed_maps_names_both_sides(tmp_path: Path) -> None:
     scales, caption = shown(page(vit().inspect(picture())), run(body), tmp_path)
     is_signed = any(each.startswith("-") for each in scales) or any("−" in each for each in scales)
     assert is_signed
-    assert "as far on both sides of it" in caption
+    assert "symmetric around 0" in caption
     assert "Orange: against it." in caption
 
 
@@ -183,4 +183,4 @@ def test_a_model_between_two_snapshots_is_said_to_be_that(folder: Path, tmp_path
     model: Any = load(folder)
     body = 'return texts("#history > .hint")[0];'
     said = shown(page(model.inspect("a bad day")), run(body), tmp_path)
-    assert "from a step of which there is no snapshot" in said
+    assert "from a step without a snapshot" in said

@@ -46,7 +46,7 @@ function addBar(parent, name, count, most, kind = "", title = "") {
 }
 
 function addFunnel() {
-  const section = addSection(main, "Step by step", "What each step let through, and which rules dropped the rest.");
+  const section = addSection(main, "Step by step", "What each step kept, and which rules dropped the rest.");
   addBar(section, "Pages read", data.read, data.read, "left");
   for (const { about, left, rules } of data.steps) {
     for (const { rule, about: meaning, count } of rules) {
@@ -98,13 +98,13 @@ function addStatistics() {
   const sorted = (counts) => Object.entries(counts).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
   const shown = sorted(data.languages).slice(0, 20);
   addBars(grid, "Lengths", "Characters of the documents that were kept.", lengths);
-  addBars(grid, "Domains", "With most documents.", sorted(data.domains).slice(0, 20).map(([name, count]) => [name || "–", count]));
-  addBars(grid, "Languages", "Of all pages with text, before any was dropped for its language.", shown);
+  addBars(grid, "Domains", "Those with the most documents.", sorted(data.domains).slice(0, 20).map(([name, count]) => [name || "–", count]));
+  addBars(grid, "Languages", "All pages with text, before pages were dropped for their language.", shown);
 }
 
 function addClusters() {
   if (!data.clusters.length) return;
-  const note = "The documents that were kept in place of most others, and some of those others.";
+  const note = "The documents with the most duplicates, and some of the duplicates that were dropped.";
   const section = addSection(main, "Duplicates", note);
   for (const { size, kept, dropped } of data.clusters) {
     const fold = add(section, "details");

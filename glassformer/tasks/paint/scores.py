@@ -165,5 +165,5 @@ def _costs(
         point = {"x": row + 1, "y": mean, "low": mean - reach, "high": mean + reach}
         points.append(point | {"count": len(values)})
     data = {"x": "row", "y": "bits per pixel", "points": points, "is_share": False, "what": "image"}
-    how = f"What the model has seen of an image makes the next rows cheaper. {note}"
+    how = f"The more the model has seen of an image, the fewer bits the next rows need. {note}"
     return [Chapter("Bits per pixel by row", "trend", data, how)]

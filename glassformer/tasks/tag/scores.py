@@ -291,8 +291,8 @@ def examine_tagger(
     ]
     if wrong := wrong_sentences(sentences):
         worst = [asdict(sentence) | {"source": ""} for sentence in wrong[:MOST_SHOWN]]
-        how = f"The {len(worst)} of {len(wrong):,} sentences with the surest wrong tags. Below a "
-        how += "word: the predicted tag, and the right one."
+        how = f"The {len(worst)} of {len(wrong):,} sentences with the most confident wrong "
+        how += "tags. Below a word: the predicted tag, and the right one."
         parts.append(chapters.Chapter("Mistakes", "tagged", {"sentences": worst}, how))
     answers = tuple(
         chapters.Answer(

@@ -240,7 +240,7 @@ def _ratios(translations: Sequence[ScoredTranslation], note: str) -> list[Chapte
         for number, (low, high) in enumerate(zip(RATIOS, [*RATIOS[1:], None], strict=True))
     ]
     data = {"x": "length of the translation / length of the reference", "bins": bins}
-    how = f"In characters; 1 is as long as the reference, less is shorter. {note}"
+    how = f"Length in characters, relative to the reference: below 1 is shorter. {note}"
     return [Chapter("Length ratio", "histogram", data, how)]
 
 

@@ -49,7 +49,7 @@ chapters.push({
       drawLines(lines, look, rows);
       describe(lines, `${quotedAmong(look.asking, asking)} looks at: ${strongest(rows[asking], 12).map(({ weight, key }) => `${quotedAmong(look.tokens, key)} ${percent(weight)}`).join(", ")}`);
     });
-    add(place, "p", { class: "honest" }, "What attention does not show: a weight says how much of a value enters the mean, not how much it matters for the answer. A large weight may carry a small value, what earlier layers took up is already mixed in, and other heads may do the same work. Compare with “Switch a head off” below.");
+    add(place, "p", { class: "honest" }, "What attention does not show: a weight is the share of a value in a mean, not its importance for the answer. The value may be small, it already mixes what earlier layers took up, and other heads may do the same work. Compare with “Switch a head off” below.");
   },
 });
 

@@ -3,7 +3,7 @@
 const ABOUT_METHODS = {
   attention: "How much the position of the prediction looks at each token: the mean over all layers and heads.",
   rollout: "Attention followed from the last layer to the first; half of what each token passes on is its own.",
-  attention_gradient: "Each weight times the slope of the log-probability in it, summed over all layers, heads and queries.",
+  attention_gradient: "Each weight times the gradient of the log-probability, summed over all layers, heads and queries.",
   integrated_gradients: "How much each token adds to the log-probability on the way from the baseline to this text.",
   left_out: "How much the log-probability falls if the vector of this token is replaced by the baseline: a run of the model for each token.",
 };
@@ -14,7 +14,7 @@ chapters.push({
   note: (scene) => {
     const methods = scene.attribution.methods ?? [], units = unitsOf(scene.streams[0]);
     const hasAttention = !methods.length || methods[0][0] === "attention";
-    return hasAttention ? `Attention beside four other opinions on which ${units} matter for one prediction.` : `Opinions on which ${units} matter for one prediction.`;
+    return hasAttention ? `Attention beside four other measures of which ${units} matter for one prediction.` : `Measures of which ${units} matter for one prediction.`;
   },
   isShown: (scene) => Boolean(scene.attribution),
   draw(place, scene) {
@@ -30,7 +30,7 @@ chapters.push({
       drawOpinions(box, scene);
     });
     const looks = scene.attribution.methods[0][0] === "attention" ? "Attention shows where a head looks, not what the answer depends on: a token can be looked at and ignored, or matter through a single head. " : "";
-    const honest = "Gradients show what a small change would do, and depend on the baseline. Leaving a token out shows what is lost with it alone: of two tokens that say the same, neither is missed. No method is the truth; trust what several agree on.";
+    const honest = "Gradients show what a small change would do, and depend on the baseline. Leaving a token out shows what is lost without it: if two tokens say the same, losing one of them changes little. No method is the truth; trust what several agree on.";
     add(place, "p", { class: "hint honest" }, inUnits(looks + honest, scene.streams[0]));
   },
 });
@@ -50,7 +50,7 @@ function drawOpinions(box, scene) {
   const isWhole = !where, said = add(box, "p", { class: "said" });
   const pick = isWhole ? [`for the whole ${read.picture ? "picture" : "text"}`] : [`${where} `, tokenPick(scene.main, "token", number, "token", "query")];
   writeProse(said, ["The prediction ", ...pick, `: ${quoted(found.token)} ${percent(Math.exp(found.logprob))}`]);
-  if (number !== wanted) add(box, "p", { class: "hint" }, `The ${read.picture ? "picture" : "text"} is too long to explain every prediction in advance: this is the one in focus.`);
+  if (number !== wanted) add(box, "p", { class: "hint" }, `The ${read.picture ? "picture" : "text"} is too long to explain every prediction in advance: this is the one at which the page opened.`);
   if (read.picture) drawOpinionMaps(box, scene, read, found, methods);
   else drawOpinionTable(box, scene, number, found, methods);
   const sum = found.values.integrated_gradients.reduce((a, b) => a + b, 0), gap = found.logprob - found.baseline_logprob;
@@ -79,7 +79,7 @@ function drawOpinionTable(box, scene, number, found, methods) {
 // A map with numbers of both signs has a scale of both.
 function signedCaption({ values }, methods) {
   const isSigned = methods.some(([name]) => values[name].some((value) => value < 0));
-  const scales = isSigned ? "from 0 to its largest number or, where there are numbers below 0, as far on both sides of it" : "from 0 to its largest number";
+  const scales = isSigned ? "from 0 to its largest number or, if some are negative, symmetric around 0" : "from 0 to its largest number";
   return `Each map has its own scale, ${scales}. Blue: for the prediction.${isSigned ? " Orange: against it." : ""} Point at a place to read its number.`;
 }
 
@@ -145,7 +145,7 @@ function drawAgreement(box, correlations, methods, stream) {
     const [, , exact] = attention.find(([, other]) => other === "integrated_gradients");
     add(box, "p", {}, `Here, mean attention and integrated gradients ${inUnits(likeness(exact), stream)}. Rank correlation of mean attention with the others: ${parts.join(", ")}.`);
   }
-  const drawn = addFigure(box, { name: "Do the methods agree?", of: ["token"], caption: inUnits("Spearman’s rank correlation of the sizes, without their signs, over the tokens that the prediction can see: 1 if two methods order them alike, 0 if the orders have nothing to do with each other.", stream) });
+  const drawn = addFigure(box, { name: "Do the methods agree?", of: ["token"], caption: inUnits("Spearman’s rank correlation of the sizes, without their signs, over the tokens that the prediction can see: 1 if two methods order them alike, 0 if the orders are unrelated.", stream) });
   const table = add(add(drawn, "div", { class: "scroll" }), "table", { class: "agreement" });
   const head = add(add(table, "thead"), "tr");
   add(head, "th", {}, "");

@@ -6,7 +6,7 @@ chapters.push({
   id: "beams",
   title: "Beam search",
   equation: ["score = Σ log p(token) / number of tokens"],
-  note: "At each step the beams are continued in every way, and only the best continuations are kept. Columns are steps, the best candidate on top; the way to the winner is marked.",
+  note: "At each step, every beam is continued with every token, and only the best continuations are kept. Columns are steps, the best candidate on top; the path to the winner is marked.",
   isShown: (scene) => Boolean(scene.beams || scene.searchBeams),
   draw(place, scene) {
     const box = add(place, "div");

@@ -4,7 +4,7 @@ chapters.push({
   id: "computation",
   title: "One weight, step by step",
   equation: (scene) => [{ text: "output", kind: "output" }, " = Σ softmax(", QUERY, " · ", KEY, " / √d", ...addedToScores(lookOf(scene)), ") · ", VALUE],
-  note: "The arithmetic behind one line of the picture above, with the model's own numbers. Point at any cell to see what it was computed from.",
+  note: "The arithmetic behind one line of the picture above, with the numbers of the model. Point at any cell to see what it was computed from.",
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
     const said = add(place, "p", { class: "said" });

@@ -6,9 +6,9 @@ const USE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56
 function drawContexts(place, found, { embeddings }) {
   const { word, names, cosine, map, map_share: share } = found;
   add(place, "h3", {}, `${quoted(word)} in ${names.length} places`);
-  add(place, "p", { class: "hint" }, `Before the first layer, the vectors of a word differ only by its ${embeddings?.entry.adds_positions ? "position and its spelling" : "spelling"}. Each layer adds something of its context, and the ways part.`);
+  add(place, "p", { class: "hint" }, `Before the first layer, the vectors of a word differ only by its ${embeddings?.entry.adds_positions ? "position and its spelling" : "spelling"}. Each layer adds something of its context, and the vectors diverge.`);
   const grid = add(place, "div", { class: "side uses" });
-  const box = addFigure(grid, { name: `${quoted(word)} in ${names.length} places`, caption: `Directions of its vectors from the input to the last layer (large), on a map that holds ${percent(share, 0)} of their differences.` });
+  const box = addFigure(grid, { name: `${quoted(word)} in ${names.length} places`, caption: `Directions of its vectors from the input to the last layer (large), on a map that explains ${percent(share, 0)} of their variance (PCA).` });
   const groups = drawUses(box, names, map);
   const list = add(grid, "div", { class: "list" });
   const rows = add(list, "ol", { class: "use-names" });
@@ -32,7 +32,7 @@ function drawContexts(place, found, { embeddings }) {
 
 function drawUses(figure, names, map) {
   const width = Math.min(560, figure.clientWidth || 560), height = 360, room = 26;
-  const svg = add(figure, "svg", { width, height, role: "img", "aria-label": "ways of the word's vectors through the layers" });
+  const svg = add(figure, "svg", { width, height, role: "img", "aria-label": "paths of the word's vectors through the layers" });
   const x = scale(domainOf(map.flat().map(([a]) => a)), [room, width - room]);
   const y = scale(domainOf(map.flat().map(([, b]) => b)), [height - room, room]);
   return names.map((name, number) => {
@@ -53,7 +53,7 @@ function drawUses(figure, names, map) {
 // The cosine of each two uses, a line for each pair, a place for each layer.
 function drawCosines(place, cosine) {
   const pairs = cosine[0].flatMap((_, a) => cosine[0].slice(a + 1).map((__, n) => [a, a + 1 + n]));
-  const box = addFigure(place, { name: "How alike they are", caption: "Cosine of each two of them, layer by layer." });
+  const box = addFigure(place, { name: "How alike they are", caption: "Cosine of each pair, layer by layer." });
   const table = add(add(box, "div", { class: "scroll" }), "table", { class: "cosines" });
   const head = add(add(table, "thead"), "tr");
   add(head, "th", {}, "");

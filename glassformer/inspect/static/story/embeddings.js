@@ -12,7 +12,7 @@ chapters.push({
     const { names, places, share, shown, is_in_text: inText, positions } = scene.embeddings, isColour = isPainted(scene);
     const what = isColour ? "colours of the picture" : "tokens of the text", unit = isColour ? "colours" : "tokens";
     const grid = add(place, "div", { class: "side" });
-    const box = addFigure(grid, { name: "Map of the embeddings", of: ["token"], caption: `The two directions in which these vectors differ most (PCA); they hold ${percent(share, 0)} of all differences. ${isColour ? `Large: ${what}. Small: others of the palette.` : `Filled: ${what}. Hollow: their neighbours.`}` });
+    const box = addFigure(grid, { name: "Map of the embeddings", of: ["token"], caption: `The two directions in which these vectors differ most (PCA); they explain ${percent(share, 0)} of the variance. ${isColour ? `Large: ${what}. Small: others of the palette.` : `Filled: ${what}. Hollow: their neighbours.`}` });
     const points = drawMap(box, names, places, inText, isColour);
     describe(box, `Places on the map: ${names.slice(0, 40).map((name, n) => `${quoted(name)} ${places[n].map((each) => each.toFixed(2)).join(", ")}`).join("; ")}`);
     const near = addFigure(grid, { name: `Nearest ${unit}`, of: ["token"], caption: "Cosine of the angle between the vectors: 1 is the same direction." });
@@ -121,7 +121,7 @@ function usualSize(numbers) {
 
 function drawPositions(place, { vectors, similar }) {
   add(place, "h3", {}, "Positions");
-  add(place, "p", { class: "hint" }, "Attention alone sees a set. So a vector for each position is added to its token.");
+  add(place, "p", { class: "hint" }, "Attention by itself ignores the order of tokens. So a vector for its position is added to each token.");
   const row = add(place, "div", { class: "maps" });
   const most = usualSize(vectors.flat()), largest = vectors.flat().reduce((a, b) => Math.max(a, Math.abs(b)), 0), count = vectors.length, width = vectors[0].length;
   const left = addFigure(row, { name: "Position vectors", caption: `A row for each of ${count} positions, a column for each of ${width} numbers. Blue is positive, orange negative; the strongest colour is ±${number(most)}${largest > most ? ` and more, up to ${number(largest)}` : ""}.` });
@@ -130,7 +130,7 @@ function drawPositions(place, { vectors, similar }) {
     size: 6, most: Math.min(560, place.clientWidth - 8 || 560), tall: Math.min(6, 240 / count), at: (r, c) => ref("position", r, c),
     spots: (of) => spotIn(of, "position", ([r, c]) => (r < count ? [r, c === "*" ? 0 : c, 1, c === "*" ? width : 1] : null)),
   });
-  const right = addFigure(row, { name: "How alike positions are", caption: "Cosine of any two positions." });
+  const right = addFigure(row, { name: "How alike positions are", caption: "Cosine of each pair of positions." });
   drawMatrix(right, {
     rows: count, columns: count, value: (r, c) => similar[r][c], colour: diverging, label: "cosine of any two positions",
     size: Math.max(6, Math.min(16, 220 / count)), at: (r, c) => ref("alike", r, c),

@@ -19,7 +19,7 @@ chapters.push({
       drawRecord(place, history);
       return;
     }
-    add(place, "p", { class: "lead" }, "The run kept its weights at a few steps. Here each of them reads the same text. Move the slider, or press on a chart.");
+    add(place, "p", { class: "lead" }, "The run kept its weights at a few steps. Here the model reads the same text with each of them. Move the slider, or press on a chart.");
     if (state.moment === null) {
       state.moment = last;
       fromAddress({ moment: last });
@@ -67,8 +67,8 @@ function tellOfOtherSteps(line, scene, history, isOther) {
   const { steps } = history, above = momentAbove(scene, history), name = (moment) => `step ${number(steps[moment])}`;
   const isSilent = (scene.silent ?? []).length > 0;
   follow(["moment"], () => {
-    if (isSilent) line.textContent = "The chapters above are without the heads that are switched off; here, all heads are on.";
-    else if (above < 0) line.textContent = "The chapters above show the model that the run kept as its best, from a step of which there is no snapshot: their probabilities differ from those below.";
+    if (isSilent) line.textContent = "Heads are switched off in the chapters above; here, all heads are on.";
+    else if (above < 0) line.textContent = "The chapters above show the model that the run kept as its best, from a step without a snapshot: their probabilities differ from those below.";
     else if (above === state.moment) line.textContent = `The chapters above show the same model, of ${name(above)}.`;
     else line.textContent = `The chapters above show the model of ${name(above)}, which the run kept; below is ${name(state.moment)}, whose probabilities differ.`;
   });
@@ -135,7 +135,7 @@ function drawRecord(place, history) {
     { points: series("train_loss"), label: "training", style: "training run-1" },
     { points: series("val_loss"), label: "validation", style: "run-0" },
   ].filter(({ points }) => points.length);
-  const chart = lines.length ? addFigure(layout, { name: "Loss of the run", caption: lines.length > 1 ? "Loss of the run. Training: the mean over the last batches, with dropout, augmentation and smoothed targets if the recipe has them; validation: held-out data without these. So the first may be the higher one." : "Loss of the run." }) : null;
+  const chart = lines.length ? addFigure(layout, { name: "Loss of the run", caption: lines.length > 1 ? "Loss of the run. Training: the mean over the last batches, with dropout, augmentation and smoothed targets if the recipe has them; validation: held-out data without these. So training loss may be the higher one." : "Loss of the run." }) : null;
   const box = samples.length ? add(layout, "div", { class: "sample" }) : null;
   if (chart) { // drawn when all columns are there, and it has its width
     drawTimeChart(chart, history, { title: "loss over the steps of the training", lines });
@@ -236,7 +236,7 @@ function drawPastPrediction(place, history, isOther) {
   add(place, "h3", {}, "The prediction");
   const said = add(place, "p", { class: "said" });
   const layout = add(place, "div", { class: "record" });
-  const box = addFigure(layout, { name: "The prediction at one step", of: ["token"], style: "options" }), chart = addFigure(layout, { name: "The prediction over the training", of: ["token"], caption: "How the probabilities of those that are likeliest in the end, and of what is in the text, changed." });
+  const box = addFigure(layout, { name: "The prediction at one step", of: ["token"], style: "options" }), chart = addFigure(layout, { name: "The prediction over the training", of: ["token"], caption: "How the probabilities of the options that are likeliest in the end, and of what is in the text, changed." });
   follow(["moment", "token"], () => {
     const at = pastPlace(history, isOther), options = history.options[state.moment][at];
     const where = { next: "after", same: "at" }[history.predicts];

@@ -55,8 +55,8 @@ function drawContributions(place, scene) {
   const parts = [longest > 2 ? `sequences of up to ${longest} tokens` : longest > 1 ? "pairs" : "", readsLetters ? "letter sequences" : ""].filter(Boolean);
   add(place, "h3", {}, "What each token adds");
   add(place, "p", { class: "hint" }, isAlone
-    ? `This model is a sum: each token${parts.length ? `, with the ${parts.join(" and ")} that it is part of,` : ""} adds to the score (logit) of each label. Nothing is left over: the parts below and the label's own bias are the score.`
-    : "The score (logit) of a label is a sum over the last vectors of all tokens, so that nothing is left over. But the vector of a token also holds what it took up from others: a part may belong to its neighbours.");
+    ? `This model is a sum: each token${parts.length ? `, with the ${parts.join(" and ")} that it is part of,` : ""} adds to the score (logit) of each label. The parts below and the label's own bias sum to the score exactly.`
+    : "The score (logit) of a label is exactly a sum over the last vectors of all tokens. But the vector of a token also holds what it took up from others: a part may belong to its neighbours.");
   const best = scene.labels.indexOf(scene.predictions[0].options[0].token);
   const controls = add(place, "div", { class: "controls" });
   const box = addFigure(place, { name: "What each token adds", caption: "Blue: for the label. Orange: against it." });

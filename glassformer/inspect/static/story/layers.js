@@ -88,7 +88,7 @@ function drawPath(place, scene) {
   const { places, share, norms, similar } = scene.path;
   add(place, "h3", {}, "How the vectors move");
   const grid = add(place, "div", { class: "side" });
-  const box = addFigure(grid, { name: "How the vectors move", of: ["token"], caption: `Directions of all states on a map that holds ${percent(share, 0)} of their differences (PCA); each line leads from the input (small) to the last layer (large).` });
+  const box = addFigure(grid, { name: "How the vectors move", of: ["token"], caption: `Directions of all states on a map that explains ${percent(share, 0)} of their variance (PCA); each line leads from the input (small) to the last layer (large).` });
   const stand = drawPaths(box, scene, places);
   const list = addFigure(grid, { name: "How much each layer turns a token", of: ["token"] });
   follow(["token"], () => {
@@ -178,7 +178,7 @@ function drawSwitchesOf(own, shown, wanted, n, look, isWanted) {
     }, { at: wanted, group, layers: look.layers, isWanted });
   } else if (carried) {
     const [at] = Object.keys(carried).map(Number);
-    add(drawn(carried[at], at), "p", { class: "hint" }, "To switch off every head for every prediction of this text would take too long: this is the prediction in focus.");
+    add(drawn(carried[at], at), "p", { class: "hint" }, "Switching off every head for every prediction of this text would take too long: this is the prediction at which the page opened.");
   }
 }
 

@@ -139,8 +139,8 @@ function drawFilm(place, history, maps) {
 const PATTERN_NOTES = {
   "previous token": "attention to the token before",
   itself: "attention to the token that looks",
-  "first token": "attention to the first token, where heads look that have nothing to look for",
-  "after the same token": "attention to what followed the same token when it occurred before: this is what an induction head does",
+  "first token": "attention to the first token, where heads look that find nothing to attend to",
+  "after the same token": "attention to what followed the same token before, as an induction head does",
   "next token": "attention to the token after",
 };
 
@@ -153,7 +153,7 @@ function drawPatterns(place, history) {
     const { shares, evenly } = history.patterns.find((each) => each.name === name);
     room.textContent = "";
     setCaption(room, `Share of ${PATTERN_NOTES[name].split(/[,:]/)[0]}.`);
-    said.textContent = `One line for each head: the share of its ${PATTERN_NOTES[name]}, as a mean over the tokens. The highest have their names, layer.head. Dashed: a head that attends to all tokens alike.`;
+    said.textContent = `One line for each head: the share of its ${PATTERN_NOTES[name]}, as a mean over the tokens. The highest are named layer.head. Dashed: a head that attends to all tokens alike.`;
     const ends = shares[shares.length - 1].flat().sort((a, b) => b - a), least = ends[Math.min(3, ends.length - 1)];
     const lines = maps.layers.flatMap((layer, l) => maps.heads.map((head, h) => {
       const values = shares.map((each) => each[l][h]);

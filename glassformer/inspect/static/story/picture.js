@@ -197,7 +197,7 @@ function addPlaceThumb(cell, [rows, columns], [wide, high], name, pressed) {
   return { button, paint: (weights) => { largest.textContent = percent(paintPlaces(canvas, weights, columns)); } };
 }
 
-const THUMB_RULE = "Each map goes from 0 to its largest weight, which stands below it.";
+const THUMB_RULE = "Each map goes from 0 to its largest weight, which is written below it.";
 
 // What the model read at one place, cut out of its image. `id` is that of the image in the <defs> of
 // the same drawing, so that a saved drawing is complete.

@@ -15,7 +15,7 @@ chapters.push({
 function drawPictureAttention(place, scene) {
   drawLooking(place, scene, scene.main);
   if (scene.rollout) drawRollout(place, scene);
-  add(place, "p", { class: "hint honest" }, "A weight says how much of a value enters the mean, not how much it matters for the answer: a large weight may carry little, and what was taken up in earlier layers is already mixed. Compare with “Switch a head off” below.");
+  add(place, "p", { class: "hint honest" }, "A weight is the share of a value in a mean, not its importance for the answer: the value may be small, and it already mixes what earlier layers took up. Compare with “Switch a head off” below.");
 }
 
 function drawLooking(place, scene, stream) {
@@ -121,7 +121,7 @@ function lookInWords(stream, names) {
 // A small map over the picture for each head; rows are layers, which may have different heads.
 function drawMapThumbs(place, stream, names) {
   const most = Math.max(...stream.layers.map(({ query }) => query.shape[0]));
-  const box = addFigure(place, { name: "All heads over the picture", of: names.token === "token" ? ["token"] : [], caption: `Rows: layers; columns: heads; each as the chosen ${oneOf(stream)} looks. ${THUMB_RULE}` });
+  const box = addFigure(place, { name: "All heads over the picture", of: names.token === "token" ? ["token"] : [], caption: `Rows: layers; columns: heads. Each map shows where the chosen ${oneOf(stream)} looks. ${THUMB_RULE}` });
   const table = add(add(box, "div", { class: "scroll" }), "table", { class: "thumbs over-picture" });
   const head = add(add(table, "thead"), "tr");
   add(head, "td", {}, "");
@@ -152,10 +152,10 @@ function drawMapThumbs(place, stream, names) {
 // Attention followed through all layers, from the answer to the patches.
 function drawRollout(place, scene) {
   const { picture } = scene.main, weights = scene.rollout.flat();
-  add(place, "h3", {}, "Followed through all layers");
+  add(place, "h3", {}, "Attention followed through all layers");
   const side = add(place, "div", { class: isStrip(picture) ? "pair stacked" : "pair" });
   const box = addFigure(side, { name: "Attention followed through all layers", caption: "Colours go from 0 to the largest share, whose place has a white frame; all shares add up to 1." }), words = add(side, "div", { class: "beside" });
-  add(words, "p", { class: "hint" }, "Rollout: from the vector that is classified back to the picture. In each layer, half of a place's vector is its own and the other half comes from where it looked, as the mean of all heads.");
+  add(words, "p", { class: "hint" }, "Rollout follows attention from the classified vector back to the picture. In each layer, half of a place's vector counts as its own, and half as the mean of where its heads look.");
   const said = add(words, "p", { class: "said", "aria-live": "polite" }), most = Math.max(...weights);
   const columns = scene.rollout[0].length;
   const tell = (number) => { said.textContent = `row ${Math.floor(number / columns) + 1}, column ${(number % columns) + 1} contributes ${percent(weights[number], 2)}`; };

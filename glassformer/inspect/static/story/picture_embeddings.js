@@ -36,14 +36,14 @@ function addedPositions([{ picture }]) {
 
 function whyAlike({ has_learned_positions: isLearned, reads_around: readsAround }) {
   if (!isLearned) return "They are fixed waves over the sequence, not learned.";
-  return readsAround ? "If near positions are alike, the model has learned so." : "Nobody told the model that the sequence is a grid: if near positions are alike, it has learned so.";
+  return readsAround ? "If near positions are alike, the model has learned this." : "The model is not told that the sequence is a grid: if near positions are alike, it has learned this.";
 }
 
 function drawPatchMap(parent, scene, stream) {
   const { picture } = stream, names = chosenNames(scene, stream), first = picture.num_extra;
   const { places, share } = picture.places;
   add(parent, "h3", {}, "What they look like");
-  add(parent, "p", { class: "hint" }, `Patches on a map of the directions in which their vectors differ most, before positions are added; it holds ${percent(share, 0)} of all differences.`);
+  add(parent, "p", { class: "hint" }, `Patches on a map of the directions in which their vectors differ most, before positions are added; it explains ${percent(share, 0)} of the variance.`);
   const box = addFigure(parent, { name: "Map of the patches", of: names.token === "token" ? ["token"] : [] });
   const width = Math.min(560, box.clientWidth || 560), height = 400, room = 30;
   const svg = add(box, "svg", { width, height, role: "img", "aria-label": "map of the patches" });
@@ -77,7 +77,7 @@ function drawPlacesAlike(parent, scene, stream) {
   const canvas = add(one, "canvas", { width: columns, height: rows, role: "img", "aria-label": "the chosen position and all others" });
   Object.assign(canvas.style, { width: `${wide}px`, height: `${high}px` });
   one.closest("figure").style.width = `${Math.max(wide, LEAST_FIGURE)}px`;
-  const all = addFigure(row, { name: "All positions", caption: "All of them: each tile is the map of the position at its place." }), gap = 1;
+  const all = addFigure(row, { name: "All positions", caption: "Each tile is the map of the position at its place." }), gap = 1;
   const size = [rows * (rows + gap) - gap, columns * (columns + gap) - gap];
   const [wider, higher] = drawnSize([size[0] * (picture.size[0] / rows), size[1] * (picture.size[1] / columns)], 330);
   const mosaic = add(all, "canvas", { width: size[1], height: size[0], role: "img", "aria-label": "each position and all others" });

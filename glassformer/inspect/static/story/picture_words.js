@@ -123,7 +123,7 @@ function clearest(weights) {
 // Every layer and head, as the shown word looks.
 function drawWordThumbs(place, stream, picture, picked) {
   const heads = stream.cross[0].weights.shape[0];
-  const box = addFigure(place, { name: "Where a word looked, by head", caption: `Rows: layers; columns: heads; each for the word that is shown. ${THUMB_RULE} Click one to see it alone, again for the mean of all.` });
+  const box = addFigure(place, { name: "Where a word looked, by head", caption: `Rows: layers; columns: heads; all for the word that is shown. ${THUMB_RULE} Click a map to see it alone, and again for the mean of all.` });
   const table = add(add(box, "div", { class: "scroll" }), "table", { class: "thumbs over-picture" });
   const head = add(add(table, "thead"), "tr");
   add(head, "td", {}, "");

@@ -115,7 +115,7 @@ function drawSampling(place, scene, controls) {
 // Without all logits, there are no sliders.
 function drawLikeliest(box, said, scene, at) {
   const { options } = scene.predictions[at], known = Object.keys(scene.distributions).map(Number);
-  said.textContent = `The page has the probabilities of all tokens, and the sliders, after ${known.map((n) => quoted(scene.main.tokens[n])).join(", ")}.`;
+  said.textContent = `The page has the probabilities of all tokens, and the sliders, only after ${known.map((n) => quoted(scene.main.tokens[n])).join(", ")}.`;
   drawBars(box, options.map(({ token, probability }, n) => ({ name: token, value: probability, text: percent(probability), of: ["option", at, n] })), options[0].probability, "token");
   setCaption(box, `The ${options.length} likeliest tokens.`);
 }
