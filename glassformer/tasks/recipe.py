@@ -99,7 +99,8 @@ class TrainingConfig(Config):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     num_threads: Count | None = Field(None, ge=1)
-    """CPU threads of a process; null: the cores, divided among the processes of a machine."""
+    """CPU threads of a process; null: as many as are fastest on real steps, or the cores divided
+    among several processes."""
     devices: Count = Field(1, ge=1)
     """Devices of a machine, each with a process of its own that learns from batches of its own; on
     a CPU, the number of processes."""
