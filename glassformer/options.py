@@ -327,14 +327,14 @@ def shows(
     for `help`, for completion, and for scikit-learn."""
 
     def with_signature(verb: VerbT) -> VerbT:
-        own = signature(verb)
-        *parameters, _ = own.parameters.values()
+        original = signature(verb)
+        *parameters, _ = original.parameters.values()
         parameters += [
             Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind | None)
             for name, kind in options_of(options).items()
-            if name not in own.parameters and suits(name)
+            if name not in original.parameters and suits(name)
         ]
-        verb.__dict__["__signature__"] = own.replace(parameters=parameters)
+        verb.__dict__["__signature__"] = original.replace(parameters=parameters)
         return verb
 
     return with_signature

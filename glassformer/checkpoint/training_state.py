@@ -311,14 +311,14 @@ def checked(kind: type[StateT], values: Values) -> StateT:
         raise GlassformerError(f"{key} {why}") from None
 
 
-def check_fit(state: StepState, own: Values, optimizer: Optimizer) -> None:
+def check_fit(state: StepState, current: Values, optimizer: Optimizer) -> None:
     """Raise unless the state is that of a model with the weights of `own`, the state of a learner,
     and of this optimizer."""
     saved_weights = {"model": state.model, "averaged": state.averaged}
     for part, saved_part in saved_weights.items():
         expected, saved_shapes = (
             {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-            for tensors in (own[part], saved_part)
+            for tensors in (current[part], saved_part)
         )
         for name in expected | saved_shapes:
             if expected.get(name) != saved_shapes.get(name):

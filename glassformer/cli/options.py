@@ -115,9 +115,9 @@ def takes(*groups: type[Group] | list[Parameter], without: str = "") -> Callable
         def call(**values: Any) -> None:
             verb(**{name: value for name, value in values.items() if value is not None})
 
-        own = signature(verb).parameters.values()
-        first = [param for param in own if param.kind is Parameter.POSITIONAL_OR_KEYWORD]
-        last = [param for param in own if param.kind is Parameter.KEYWORD_ONLY]
+        parameters = signature(verb).parameters.values()
+        first = [param for param in parameters if param.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        last = [param for param in parameters if param.kind is Parameter.KEYWORD_ONLY]
         lists = [group if isinstance(group, list) else group.parameters for group in groups]
         options = [param for group in lists for param in group if param.name != without]
         call.__dict__["__signature__"] = Signature([*first, *options, *last])

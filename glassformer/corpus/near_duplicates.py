@@ -210,12 +210,12 @@ def _most_similar(
     number: int, candidates: list[int], stored: Any, threshold: float
 ) -> tuple[int, float] | None:
     best: tuple[int, float] | None = None
-    own: Array = stored[number]
+    shingles: Array = stored[number]
     for candidate in candidates:
         other = stored[candidate]
-        if min(len(own), len(other)) < threshold * max(len(own), len(other)):
+        if min(len(shingles), len(other)) < threshold * max(len(shingles), len(other)):
             continue  # their sizes rule it out
-        value = similarity(own, other)
+        value = similarity(shingles, other)
         if value >= threshold and (best is None or value > best[1]):
             best = candidate, value
     return best

@@ -67,7 +67,7 @@ class Robots:
 
 def parse_robots(content: bytes, program: str) -> Robots:
     """The rules for a program, such as "glassformer"."""
-    own: list[tuple[str, str]] = []
+    named: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
     agents: list[str] = []
     is_new_group = True
@@ -82,10 +82,10 @@ def parse_robots(content: bytes, program: str) -> Robots:
         if key in ("allow", "disallow", "crawl-delay"):
             is_new_group = True
             if any(_is_named(program, agent) for agent in agents):
-                own.append((key, value))
+                named.append((key, value))
             elif "*" in agents:
                 others.append((key, value))
-    return _robots(own if has_own else others)
+    return _robots(named if has_own else others)
 
 
 def _lines(content: bytes) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ COMPRESSIONS: dict[str, Callable[[Any], Any]] = {
     ".xz": lzma.open,
 }
 _TARS = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz"}
-_ENDINGS = (".zip", ".tar", *_TARS, *(f".tar{each}" for each in COMPRESSIONS))
+_ENDINGS = (".zip", ".tar", *_TARS, *(f".tar{suffix}" for suffix in COMPRESSIONS))
 # A decompression bomb unpacks to more than this, and to more than this many times its size.
 MOST_BYTES, MOST_RATIO = 2**30, 100
 _IN_MEMORY = 2**26  # bytes of a member of a compressed .tar

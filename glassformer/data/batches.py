@@ -438,8 +438,8 @@ class CaptionRows:
         dtype: npt.DTypeLike,
     ) -> "CaptionRows":
         """Make rows of the captions of each image, and of its number in a store."""
-        rows = [row for own in captions for row in own]
-        counts = np.array([len(own) for own in captions], dtype=np.int64)
+        rows = [row for texts in captions for row in texts]
+        counts = np.array([len(texts) for texts in captions], dtype=np.int64)
         return cls(Rows(*end_to_end(rows, dtype)), counts, np.array(numbers, dtype=np.int64))
 
     @classmethod

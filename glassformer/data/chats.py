@@ -68,13 +68,13 @@ def chat_documents(table: Table, template: Sequence[str]) -> Iterator[LongText] 
         return None
     ids = [name for name in CONVERSATION_IDS if name in table.columns]
     # An id that is different in each row is that of a message.
-    own = next((name for name in ids if name in table.repeated), None)
-    whole = f'column "{own}" tells the conversations apart' if own else "all are one conversation"
+    key = next((name for name in ids if name in table.repeated), None)
+    whole = f'column "{key}" tells the conversations apart' if key else "all are one conversation"
     report().remark(
         f"{table.name} contains a message in each row; {whole}, and each message is written as "
         f"{''.join(template)!r}"
     )
-    of: Callable[[Row], Any] = (lambda row: row.values.get(own)) if own else (lambda row: None)
+    of: Callable[[Row], Any] = (lambda row: row.values.get(key)) if key else (lambda row: None)
     return (_document(rows, keys, template) for _, rows in groupby(table.rows, of))
 
 

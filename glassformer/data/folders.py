@@ -295,11 +295,11 @@ class _Walk:
             yield from shards
             return
         try:
-            entries, own = visible_entries(folder), _rules_in(folder, len(inside))
+            entries, inner_rules = visible_entries(folder), _rules_in(folder, len(inside))
         except PermissionError:
             report().skip(folder, "cannot be read")
             return
-        rules = (*rules, *own)
+        rules = (*rules, *inner_rules)
         for entry in entries:
             path, is_folder = (*inside, entry.name), entry.is_dir()
             if rules and is_ignored(path, is_folder, rules):

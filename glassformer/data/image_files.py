@@ -198,8 +198,8 @@ class ImageFinder:
         folder, file = local_path(name).parent, _on_disk(local_path(name))
         for row in table.rows:
             content = _image_of(row, image, folder)
-            own = file if isinstance(content, bytes) else _on_disk(content)
-            yield FoundImage(row.place, content, own, **self._said(row, other))
+            image_file = file if isinstance(content, bytes) else _on_disk(content)
+            yield FoundImage(row.place, content, image_file, **self._labels_or_captions(row, other))
 
     def _columns(self, table: Table) -> tuple[str, str | None]:
         image = tables.column(table, self.image_column, IMAGE_COLUMNS, "image")
@@ -214,7 +214,7 @@ class ImageFinder:
             raise tables.used_twice(table, image, "image", self.role)
         return image, other
 
-    def _said(self, row: Row, other: str | None) -> dict[str, Any]:
+    def _labels_or_captions(self, row: Row, other: str | None) -> dict[str, Any]:
         if other is None:
             return {}
         value = row.get(other)

@@ -119,8 +119,8 @@ def likely_separator(labels: Collection[str]) -> str | None:
     in other labels, too, unlike those of "Portland, OR" and "Salem, OR"."""
     for separator in SEPARATORS:
         parts = [{part.strip() for part in label.split(separator)} for label in labels]
-        counts = Counter(part for own in parts for part in own)
-        of_several = {part for own in parts if len(own) > 1 for part in own}
+        counts = Counter(part for split in parts for part in split)
+        of_several = {part for split in parts if len(split) > 1 for part in split}
         if 2 * sum(counts[part] > 1 for part in of_several) > len(of_several):
             return separator
     return None

@@ -461,12 +461,12 @@ def _contradictions(items: Items[T], groups: Groups) -> Iterator[str]:
 
 def leaks(keys: Keys, what: str, part: str, seen: Sequence[Keys], where: str) -> Iterator[str]:
     """Items that leak from one part into another. They are kept as given."""
-    own, counts = np.unique(keys, return_counts=True)
-    is_repeated = np.zeros(len(own), dtype=bool)
+    unique, counts = np.unique(keys, return_counts=True)
+    is_repeated = np.zeros(len(unique), dtype=bool)
     for others in seen if len(keys) else ():  # they may be many more: they are not sorted
         for block in np.array_split(others, len(others) // _KEYS_AT_ONCE + 1):
-            positions = np.minimum(np.searchsorted(own, block), len(own) - 1)
-            is_repeated[positions[own[positions] == block]] = True
+            positions = np.minimum(np.searchsorted(unique, block), len(unique) - 1)
+            is_repeated[positions[unique[positions] == block]] = True
     if both := int(counts[is_repeated].sum()):
         yield f"{counted(both, what)} in the {part} data also {verb(both, 'occur')} in {where}"
 

@@ -150,7 +150,7 @@ def _read_files(
         with reading(name):
             path = local_path(name)
             if isinstance(path, Path) and path.is_file() and ending(path) == ".npz":
-                files.append([Series(*each) for each in read_npz_series(path, is_labelled)])
+                files.append([Series(*fields) for fields in read_npz_series(path, is_labelled)])
                 continue
             table = open_table(name, encoding)
             columns = _series_columns(table, label_column, features, is_labelled)
@@ -248,22 +248,22 @@ def _table_series(table: Table, columns: _Columns) -> Iterator[Series]:
     key, step, label, features = columns
     growing: dict[str, tuple[str, str, dict[float, list[float]]]] = {}  # label, place, steps
     for row in table.rows:
-        own = row.values.get(key)
-        if own is None or not str(own).strip():
+        id = row.values.get(key)
+        if id is None or not str(id).strip():
             raise GlassformerError(f'{row.place}: column "{key}" is empty. Fill it in.')
         name = ""
         if label is not None:
             name = label_name(row.values.get(label), row.place, f'column "{label}"')
-        first_name, place, steps = growing.setdefault(str(own), (name, row.place, {}))
+        first_name, place, steps = growing.setdefault(str(id), (name, row.place, {}))
         if name != first_name:
             raise GlassformerError(
-                f'{row.place}: {key} {own} has the label "{name}", but "{first_name}" at {place}. '
+                f'{row.place}: {key} {id} has the label "{name}", but "{first_name}" at {place}. '
                 "Give each sequence one label."
             )
         at = _number_in(row, step)
         if at in steps:
             raise GlassformerError(
-                f"{row.place}: {step} {row.values[step]} of {key} {own} is repeated. Delete one."
+                f"{row.place}: {step} {row.values[step]} of {key} {id} is repeated. Delete one."
             )
         steps[at] = [_number_in(row, feature) for feature in features]
     for name, place, steps in growing.values():

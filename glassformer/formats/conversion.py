@@ -59,14 +59,14 @@ class WeightFiles:
     def renamed(self, renames: Renames) -> "WeightFiles":
         """The same tensors under the names that a layout expects."""
         self._own_names = {renamed(name, renames): name for name in self.shapes}
-        self.shapes = {usual: self.shapes[own] for usual, own in self._own_names.items()}
+        self.shapes = {usual: self.shapes[stored] for usual, stored in self._own_names.items()}
         return self
 
     def read(self, names: list[str]) -> Iterator[tuple[str, Tensor]]:
         """Each tensor with its name, file by file, in float32 and in memory of its own."""
-        own = {name: name if self._own_names is None else self._own_names[name] for name in names}
-        for path in dict.fromkeys(self._files[own[name]] for name in names):
-            here = {own[name]: name for name in names if self._files[own[name]] == path}
+        raw = {name: name if self._own_names is None else self._own_names[name] for name in names}
+        for path in dict.fromkeys(self._files[raw[name]] for name in names):
+            here = {raw[name]: name for name in names if self._files[raw[name]] == path}
             with _explaining(path):
                 for stored, tensor in SafetensorsFile(path).read([*here]):
                     self.types.add(str(tensor.dtype).removeprefix("torch."))
@@ -180,8 +180,8 @@ def read_model(
     for name, tensor in source.read([*links_in_file]):
         link = links_in_file[name]
         _check_finite(tensor, name, where)
-        for own, part in zip(link.ours, link.split(tensor), strict=True):
-            weights[own] = part.contiguous()
+        for name, part in zip(link.ours, link.split(tensor), strict=True):
+            weights[name] = part.contiguous()
     if lost := sorted(ours.keys() - weights.keys()):
         raise ValueError(f"{layout.architecture} has no link for {lost[0]}")
     fill(model, weights)
@@ -222,7 +222,7 @@ def _check_shapes(
         )
     for name, link in links_in_file.items():
         with torch.device("meta"):
-            expected = tuple(link.join(*(ours[own] for own in link.ours)).shape)
+            expected = tuple(link.join(*(ours[name] for name in link.ours)).shape)
         if source.shapes[name] != expected:
             raise GlassformerError(
                 f"{where}: {name} has shape {source.shapes[name]}; config.json expects {expected}. "

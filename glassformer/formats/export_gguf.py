@@ -218,11 +218,11 @@ def _tensors(family: Family, layout: Layout, model: nn.Module) -> Iterator[tuple
 def _short(usual: str) -> str:
     """model.layers.0.self_attn.q_proj.weight → blk.0.attn_q.weight"""
     module, _, kind = usual.rpartition(".")
-    own = {theirs: ours for ours, theirs in gguf.NAMES.items()}
-    if module in own:
-        return f"{own[module]}.{kind}"
+    gguf_name = {theirs: ours for ours, theirs in gguf.NAMES.items()}
+    if module in gguf_name:
+        return f"{gguf_name[module]}.{kind}"
     number, _, part = module.removeprefix("model.layers.").partition(".")
-    return f"blk.{number}.{own[part]}.{kind}"
+    return f"blk.{number}.{gguf_name[part]}.{kind}"
 
 
 def _type(name: str, tensor: Tensor, dtype: str) -> str:

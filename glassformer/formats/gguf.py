@@ -376,7 +376,7 @@ class _Renamed:
     def __init__(self, file: GGUFFile, theirs: Values) -> None:
         self._file = file
         self._own = {_usual(name): name for name in file.tensors if name != FACTORS}
-        self.shapes = {usual: file.shapes[own] for usual, own in self._own.items()}
+        self.shapes = {usual: file.shapes[stored] for usual, stored in self._own.items()}
         self._heads: dict[str, int] = {}
         if theirs["model_type"] in PERMUTED:
             self._heads = {
@@ -386,8 +386,8 @@ class _Renamed:
 
     def read(self, names: list[str]) -> Iterator[tuple[str, Tensor]]:
         usual = {self._own[name]: name for name in names}
-        for own, tensor in self._file.read([*usual]):
-            name = usual[own]
+        for stored, tensor in self._file.read([*usual]):
+            name = usual[stored]
             heads = next((n for part, n in self._heads.items() if f".{part}." in name), None)
             yield name, tensor if heads is None else _halves(tensor, heads)
 

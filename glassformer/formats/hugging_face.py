@@ -434,8 +434,8 @@ def read_folder(folder: Path, adapter: Adapter | None = None) -> ForeignModel:
     preprocessing = _inputs(folder, description)
     source: Any = conversion.open_weights(folder).renamed(layout.renames)
     if adapter is not None:
-        own = read_json(folder / CONFIG).get("architectures")
-        is_other = own != description.theirs.get("architectures")
+        architectures = read_json(folder / CONFIG).get("architectures")
+        is_other = architectures != description.theirs.get("architectures")
         source = adapter.applied(layout, description.config, source, is_other)
     where = str(folder / (SINGLE if (folder / SINGLE).is_file() else INDEX))
     model, left_out = conversion.read_model(layout, description.config, source, where)

@@ -138,9 +138,9 @@ class ForeignFolder(StoredModel):
     def digest(self) -> str:
         if not is_adapter(self.path):
             return super().digest()
-        own = file_digest(self.path / peft_adapter.WEIGHTS)
+        digest = file_digest(self.path / peft_adapter.WEIGHTS)
         base = _base_of(open_adapter(self.path), None)
-        return f"{own[:32]}+{stored(str(base)).digest()}"
+        return f"{digest[:32]}+{stored(str(base)).digest()}"
 
     @contextmanager
     def _parts(self) -> Iterator[tuple[Path, Adapter | None]]:

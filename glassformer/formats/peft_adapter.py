@@ -200,7 +200,7 @@ class Adapter:
     def _check_family(self, family: Family) -> None:
         """Raise if the names of the layers are those of another family."""
         layers = tuple(self._updated())
-        if not (own := _prefixes(family)) or any(layer.startswith(own) for layer in layers):
+        if not (prefix := _prefixes(family)) or any(layer.startswith(prefix) for layer in layers):
             return
         for other in FAMILIES.values():
             if (theirs := _prefixes(other)) and layers[0].startswith(theirs):
@@ -367,8 +367,8 @@ class AdaptedWeights:
         return self.source.types
 
     def read(self, names: list[str]) -> Iterator[tuple[str, Tensor]]:
-        own = [name for name in names if name not in self.saved]
-        for name, tensor in self.source.read(own):
+        unsaved = [name for name in names if name not in self.saved]
+        for name, tensor in self.source.read(unsaved):
             if name in self.updates:
                 layer, link = self.updates[name]
                 factors = dict(self._factors(layer))

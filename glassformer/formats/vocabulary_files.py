@@ -244,10 +244,10 @@ class _Side:
     def sentencepiece(self) -> bytes:
         """The SentencePiece model: the unknown piece first, and none of the other language."""
         types = {UNKNOWN: UNKNOWN_TYPE, END: CONTROL_TYPE, PAD: CONTROL_TYPE}
-        own = [(piece, score) for piece, score in self.vocabulary if score != NEVER]
-        own.sort(key=lambda entry: entry[0] != UNKNOWN)
+        pieces = [(piece, score) for piece, score in self.vocabulary if score != NEVER]
+        pieces.sort(key=lambda entry: entry[0] != UNKNOWN)
         content = b""
-        for piece, score in own:
+        for piece, score in pieces:
             entry = _field(1, piece.encode()) + b"\x15" + struct.pack("<f", score)
             content += _field(1, entry + bytes([3 << 3, types.get(piece, 1)]))
         content += _field(2, bytes([3 << 3, UNIGRAM]))

@@ -109,8 +109,8 @@ class TokenVectors(Inputs):
     def without(self, positions: Tensor) -> list[Tensor]:
         inputs, first = [], 0
         for x, b in zip(self.vectors, self.baseline, strict=True):
-            own = torch.arange(first, first + x.size(1), device=positions.device)  # (T,)
-            is_left_out = (positions[:, None] == own)[..., None]  # (B, T, 1)
+            indices = torch.arange(first, first + x.size(1), device=positions.device)  # (T,)
+            is_left_out = (positions[:, None] == indices)[..., None]  # (B, T, 1)
             inputs.append(torch.where(is_left_out, b, x))  # (B, T, D)
             first += x.size(1)
         return inputs
@@ -155,11 +155,11 @@ def feeding(streams: Sequence[Stream], vectors: Sequence[Tensor]) -> dict[Tap, C
     """Vectors (B, T, D) in place of those that a call looks up. Streams that share one table read
     from it one after the other; some models read token by token."""
     rows: dict[Tap, Tensor] = {}
-    for stream, own in zip(streams, vectors, strict=True):
+    for stream, x in zip(streams, vectors, strict=True):
         if stream.embedding is None:
             raise TypeError("the stream has no table of vectors")
         tap = stream.embedding.tap
-        rows[tap] = own if tap not in rows else torch.cat([rows[tap], own], dim=1)
+        rows[tap] = x if tap not in rows else torch.cat([rows[tap], x], dim=1)
 
     def reading(vectors: Tensor) -> Change:
         position = 0
@@ -235,8 +235,8 @@ def _joined(streams: Sequence[Stream], values: dict[str, Floats]) -> Floats:
     parts = []
     memory = streams[-1].memory
     for stream in streams:
-        own = values.get(stream.name, np.zeros(len(stream.tokens)))
-        parts.append(own + values[CROSS] if CROSS in values and stream.name == memory else own)
+        part = values.get(stream.name, np.zeros(len(stream.tokens)))
+        parts.append(part + values[CROSS] if CROSS in values and stream.name == memory else part)
     return np.concatenate(parts)
 
 

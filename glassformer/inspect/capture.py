@@ -93,7 +93,7 @@ def capturing(
 ) -> Iterator[Capture]:
     """Observe the calls of a stack inside the `with` block; the last call counts."""
     seen = Capture(stack, layers, heads)
-    own = [stack.attentions[layer] for layer in seen.layers]
+    attentions = [stack.attentions[layer] for layer in seen.layers]
     all_cross = stack.cross_attentions
     cross = [all_cross[layer] for layer in seen.layers] if all_cross else []
 
@@ -104,11 +104,11 @@ def capturing(
         return values[0]
 
     with (
-        listening([attention.tap for attention in own], of_heads) as weights,
+        listening([attention.tap for attention in attentions], of_heads) as weights,
         listening([attention.tap for attention in cross], of_heads) as cross_weights,
-        listening([attention.vectors for attention in own], first_row) as vectors,
+        listening([attention.vectors for attention in attentions], first_row) as vectors,
         listening([attention.vectors for attention in cross], first_row) as cross_vectors,
-        listening([attention.bias_tap for attention in own[:1]]) as biases,
+        listening([attention.bias_tap for attention in attentions[:1]]) as biases,
         listening([stack.tap], first_row) as (states,),
     ):
         yield seen
@@ -200,10 +200,10 @@ def capturing_windows(
     ):
         if not heard:
             raise UsageError("the model did not run: there is nothing to show.")
-        own = select("head", heads, attention.num_heads)
+        kept = select("head", heads, attention.num_heads)
         query, key, value = (part[0] for part in parts[-3:])
         captured.append(
-            _window_layer(number, own, attention, grid, heard[-1][0], query, key, value, bias[-1])
+            _window_layer(number, kept, attention, grid, heard[-1][0], query, key, value, bias[-1])
         )
 
 

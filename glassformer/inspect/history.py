@@ -77,7 +77,7 @@ def history_data(history: OverTime) -> dict[str, Any]:
             ]
             for moment in moments
         ],
-        "followed": {"names": history.followed, "shares": [each.followed for each in moments]},
+        "followed": {"names": history.followed, "shares": [moment.followed for moment in moments]},
         "actual": [each.actual for each in moments[-1].predictions] if moments else [],
         "logprobs": [[each.logprob for each in moment.predictions] for moment in moments],
         "written": [moment.written for moment in moments],
@@ -258,7 +258,7 @@ def _draw_prediction(sheet: Sheet, history: OverTime, left: float, wide: float) 
 def _draw_head(sheet: Sheet, history: OverTime, top: float, side: float) -> None:
     """The head that changed most, at every step; of a translator, its view of the source."""
     is_source = history.moments[-1].cross_attention is not None
-    maps = [each.cross_attention if is_source else each.attention for each in history.moments]
+    maps = [moment.cross_attention if is_source else moment.attention for moment in history.moments]
     weights = [values for values in maps if values is not None]  # (L, H, T, T) of each step
     layer, head = _most_changed(weights)
     is_masked = history.is_causal and not is_source

@@ -84,14 +84,14 @@ def rolled_out(
     """How much each token contributed to the last states of a text, which count by `shares` (T,),
     and how much each position of a source, if there is one. The weights, (L, T, T) and (L, T, S),
     are means over the heads; all contributions together sum to one."""
-    own: Floats = np.asarray(shares, dtype=np.float64)
+    within: Floats = np.asarray(shares, dtype=np.float64)
     memory = None if cross is None else np.zeros(cross.shape[-1])
     for number in reversed(range(len(attention))):
         if cross is not None and memory is not None:  # comes after self-attention in a block
-            memory = memory + own @ cross[number] / 2
-            own = own / 2
-        own = (own + own @ attention[number]) / 2
-    return own, memory
+            memory = memory + within @ cross[number] / 2
+            within = within / 2
+        within = (within + within @ attention[number]) / 2
+    return within, memory
 
 
 def refine(coarse: Floats, grid: Grid) -> Floats:

@@ -280,7 +280,7 @@ def _absent_layers(seen: Inspection) -> str:
 
 
 def _check_size(*captures: Capture | WindowLayer) -> None:
-    arrays = (x for each in captures for x in (each.queries, each.keys, each.values))
+    arrays = (x for capture in captures for x in (capture.queries, capture.keys, capture.values))
     size = sum(x.nbytes for x in arrays)
     if size > 2 * MOST_BYTES:  # as float16
         raise UsageError(

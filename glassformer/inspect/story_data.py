@@ -81,10 +81,10 @@ def _words(tokenizer: Tokenizer, ids: Sequence[int], raw: Sequence[bytes]) -> li
     """Words whose merges end with the tokens that are there: those of a word that was cut off where
     the text was cut do not."""
     token_at, offset = {}, 0  # the token that begins at each byte of the text
-    for number, own in enumerate(raw):
-        if own:
+    for number, token_bytes in enumerate(raw):
+        if token_bytes:
             token_at[offset] = number
-            offset += len(own)
+            offset += len(token_bytes)
     merges: dict[str, list[dict[str, Any]]] = {}
     words, offset = [], 0
     for word in tokenizer.parts(b"".join(raw).decode(errors="replace")):

@@ -50,9 +50,9 @@ def thread_counts(cpus: frozenset[int], root: Path = ROOT) -> tuple[int, ...]:
     OMP_NUM_THREADS, when the user set it, is the only one. Under torchrun it is torchrun's own
     default of 1 and says nothing.
     """
-    wish = os.environ.get("OMP_NUM_THREADS", "")
-    if wish.isdecimal() and int(wish) > 0 and "LOCAL_WORLD_SIZE" not in os.environ:
-        return (int(wish),)
+    requested = os.environ.get("OMP_NUM_THREADS", "")
+    if requested.isdecimal() and int(requested) > 0 and "LOCAL_WORLD_SIZE" not in os.environ:
+        return (int(requested),)
     logical = usable_cores(cpus, root)
     physical = min(physical_cores(cpus, root) or logical, logical)
     return (physical,) if physical == logical else (physical, logical)

@@ -387,9 +387,9 @@ def _why_not(name: str, measurement: Measurement, ratio: float) -> str:
 
 def cache_dir() -> Path | None:
     """GLASSFORMER_CACHE, or glassformer/ in the XDG cache; None for a user without a home."""
-    own = os.environ.get("GLASSFORMER_CACHE")
-    if own:
-        return Path(own)
+    cache = os.environ.get("GLASSFORMER_CACHE")
+    if cache:
+        return Path(cache)
     xdg = os.environ.get("XDG_CACHE_HOME", "")
     with contextlib.suppress(RuntimeError):
         # The XDG specification says to ignore a relative path.

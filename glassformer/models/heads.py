@@ -225,10 +225,10 @@ def _fit_positions(body: nn.Module, weights: dict[str, Tensor]) -> None:
     """Adapt the weights of positions to the context of a body."""
     for name, part in body.named_modules():
         if isinstance(part, Positions):
-            own = {
+            saved = {
                 key: weights[f"{name}.{key}"]
                 for key in part.state_dict()
                 if f"{name}.{key}" in weights
             }
-            if own:
-                weights |= {f"{name}.{key}": weight for key, weight in part.fitted(own).items()}
+            if saved:
+                weights |= {f"{name}.{key}": weight for key, weight in part.fitted(saved).items()}

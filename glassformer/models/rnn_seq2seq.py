@@ -128,8 +128,8 @@ class RNNTranslator(Translator):
         vectors, outputs = memory.first, list[Tensor]()
         for token in target.unbind(dim=1):
             if own_share and outputs:
-                own = self.head(outputs[-1].detach()).argmax(-1)
-                token = own.where(torch.rand(len(own), device=own.device) < own_share, token)
+                guess = self.head(outputs[-1].detach()).argmax(-1)
+                token = guess.where(torch.rand(len(guess), device=guess.device) < own_share, token)
             output, vectors = self._read(token, vectors, memory)
             outputs.append(output)
         return torch.stack(outputs, dim=1)

@@ -212,8 +212,8 @@ class MultiHeadAttention(nn.Module):
         if self.tap.is_listening:  # observing never changes how the output is computed
             self.tap.hear(weights_of(query, key, full_mask, bias))
         if self.vectors.is_listening:
-            for each in (query, key, value):
-                self.vectors.hear(each)
+            for vectors in (query, key, value):
+                self.vectors.hear(vectors)
             if bias is not None:
                 self.bias_tap.hear(bias)
         if self.tap.is_changing:  # the kernel has no weights to be changed: the equation has

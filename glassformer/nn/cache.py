@@ -88,7 +88,7 @@ class KVCache:
             return
         more = (0, 0, 0, room - self.length)
         self.keys, self.values = (
-            [F.pad(each[:, :, : self.length], more) for each in layers]
+            [F.pad(tensor[:, :, : self.length], more) for tensor in layers]
             for layers in (self.keys, self.values)
         )
 

@@ -80,12 +80,12 @@ def quantizable(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Linear]
     blocks = {name: module for name, module in model.named_modules() if isinstance(module, Block)}
     for place, block in blocks.items():
         for inside, parent in block.named_modules():
-            for own, child in parent.named_children():
+            for key, child in parent.named_children():
                 if isinstance(child, Linear):
-                    yield ".".join(filter(None, (place, inside, own))), parent, own, child
-    for own in getattr(model, "vocabulary_layers", ()) if blocks else ():
-        if isinstance(child := getattr(model, own, None), Linear):
-            yield own, model, own, child
+                    yield ".".join(filter(None, (place, inside, key))), parent, key, child
+    for key in getattr(model, "vocabulary_layers", ()) if blocks else ():
+        if isinstance(child := getattr(model, key, None), Linear):
+            yield key, model, key, child
 
 
 def quantize(model: nn.Module, names: set[str] | None = None) -> None:
@@ -95,9 +95,9 @@ def quantize(model: nn.Module, names: set[str] | None = None) -> None:
         raise GlassformerError(
             "this model cannot be quantised: it has no Transformer blocks. Leave out --quantize."
         )
-    for name, parent, own, layer in layers:
+    for name, parent, key, layer in layers:
         if names is None or name in names:
-            setattr(parent, own, QuantizedLinear.of(layer))
+            setattr(parent, key, QuantizedLinear.of(layer))
 
 
 def is_quantized(model: nn.Module) -> bool:

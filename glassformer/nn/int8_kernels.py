@@ -253,8 +253,8 @@ def largest_error(kernel: Kernel) -> float:
         x, quantized = fill((8, WIDTH)), (127 * fill((64, WIDTH))).clamp(-127, 127)
         scale = fill((64,)).abs()
         exact = x.double() @ (quantized.to(torch.int8).double() * scale[:, None]).T
-        found = kernel.multiply(x, kernel.pack(quantized.to(torch.int8), scale))
-        errors.append(float((found - exact).abs().max() / exact.abs().max()))
+        product = kernel.multiply(x, kernel.pack(quantized.to(torch.int8), scale))
+        errors.append(float((product - exact).abs().max() / exact.abs().max()))
     return max(errors)
 
 

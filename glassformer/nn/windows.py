@@ -160,8 +160,8 @@ class WindowAttention(MultiHeadAttention):
     def _attend_in_windows(self, windows: Tensor, rules: AttentionRules) -> Tensor:
         number = windows.size(1)
         query, key, value = (
-            each.unflatten(-1, (-1, self.head_dim)).transpose(2, 3).flatten(1, 2)
-            for each in self._project(windows)
+            x.unflatten(-1, (-1, self.head_dim)).transpose(2, 3).flatten(1, 2)
+            for x in self._project(windows)
         )  # (B, W·H, T, d)
         heads = self._attend(self.query_norm(query), self.key_norm(key), value, rules)
         return heads.unflatten(1, (number, -1)).transpose(2, 3).flatten(3)  # (B, W, T, H·d)

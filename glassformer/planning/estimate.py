@@ -202,9 +202,9 @@ def _kept(model: type[nn.Module], config: Any, layers: int, sequences: int, prec
             saved_tensors_hooks(keep, lambda tensor: tensor),
         ):
             next_token_loss(small.hidden(ids), small.head, ids)
-        own = {weight.untyped_storage()._cdata for weight in small.parameters()}
+        weights = {weight.untyped_storage()._cdata for weight in small.parameters()}
         return sum(
-            tensor.untyped_storage().nbytes() for key, tensor in kept.items() if key not in own
+            tensor.untyped_storage().nbytes() for key, tensor in kept.items() if key not in weights
         )
 
 

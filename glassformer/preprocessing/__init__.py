@@ -264,8 +264,8 @@ def kinds() -> dict[str, type[Preprocessing]]:
     from glassformer.preprocessing import images, masking, series, skip_gram, text
 
     return {
-        each.kind: each
-        for each in (
+        cls.kind: cls
+        for cls in (
             Preprocessing,
             text.TextPreprocessing,
             masking.MaskedTextPreprocessing,

@@ -311,8 +311,8 @@ def sample_pixels(store: ImageStore, numbers: Array, seed: int) -> Pixels:
     per_sample = -(-SAMPLE // len(few))
     positions = random.integers(0, per_image, (len(few), per_sample))
     pixels = [
-        store[int(number)].reshape(-1, store.num_channels)[own]
-        for number, own in zip(few, positions, strict=True)
+        store[int(number)].reshape(-1, store.num_channels)[selected]
+        for number, selected in zip(few, positions, strict=True)
     ]
     return np.concatenate(pixels)
 

@@ -47,8 +47,8 @@ def attention_to(memory: Any, model: MemoryDecoder, target: Sequence[int]) -> Te
 def select_weights(heads: Tensor, layer: int | None = None, head: int | None = None) -> Tensor:
     """(T, S): those of one layer and head; without `layer` or `head`, the mean of all."""
     layers = select("layer", None if layer is None else [layer], heads.size(0))
-    own = select("head", None if head is None else [head], heads.size(1))
-    return heads[layers][:, own].mean(dim=(0, 1))
+    selected = select("head", None if head is None else [head], heads.size(1))
+    return heads[layers][:, selected].mean(dim=(0, 1))
 
 
 def shown_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:

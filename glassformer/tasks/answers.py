@@ -252,7 +252,7 @@ def write_and_compare(
     cut_off = cut_off_note(num_cut_off, len(texts), model.context_length, what)
     # sacreBLEU reads the first references of all texts, the second …, and leaves out empty ones.
     most = max(map(len, references))
-    streams = [[own[n] if n < len(own) else "" for own in references] for n in range(most)]
+    streams = [[texts[n] if n < len(texts) else "" for texts in references] for n in range(most)]
     return {
         "texts": texts,
         "bleu": bleu.corpus_score(texts, streams).score,

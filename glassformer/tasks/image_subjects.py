@@ -114,7 +114,7 @@ def of_image(
     positions = _module(model, "encoder.positions")
     name = preprocessing.shown(image)
     picture = _picture(model, name, original, small, grid, positions, stack, model.num_extra)
-    windows = [(layer, own) for layer, own in layers if isinstance(layer, WindowAttention)]
+    windows = [(layer, grid) for layer, grid in layers if isinstance(layer, WindowAttention)]
     read_out = getattr(model, "read_out", None)
     return Subject(
         model=name_of(model),

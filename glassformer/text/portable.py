@@ -54,8 +54,8 @@ def portable(tokenizer: Tokenizer) -> dict[str, Any]:
 def _added(file: dict[str, Any], tokenizer: Tokenizer) -> list[int]:
     """Special tokens that are not in the vocabulary of the model, so that no word can be one."""
     vocab = file["model"]["vocab"]
-    own = vocab if isinstance(vocab, dict) else {piece for piece, _ in vocab}
-    return [id for name, id in tokenizer.special_tokens.items() if name not in own]
+    pieces = vocab if isinstance(vocab, dict) else {piece for piece, _ in vocab}
+    return [id for name, id in tokenizer.special_tokens.items() if name not in pieces]
 
 
 def _unknown(what: str) -> GlassformerError:

@@ -86,8 +86,8 @@ def _reason(failures: Mapping[int, Any], config: TrainingConfig, run: RunFolder)
         return not _reported(failure), not is_killed, rank
 
     rank, failure = min(failures.items(), key=order)
-    if said := _reported(failure):
-        return said
+    if sentence := _reported(failure):
+        return sentence
     how = f"ended with exit code {failure.exitcode}"
     if failure.exitcode < 0:
         how = f"was ended by {failure.signal_name()}"
@@ -99,8 +99,8 @@ def _reason(failures: Mapping[int, Any], config: TrainingConfig, run: RunFolder)
 
 def _reported(failure: Any) -> str:
     """The sentence that a process left for us, if any."""
-    said = failure.error_file_data.get(SENTENCE)
-    return said if isinstance(said, str) else ""
+    sentence = failure.error_file_data.get(SENTENCE)
+    return sentence if isinstance(sentence, str) else ""
 
 
 @contextmanager

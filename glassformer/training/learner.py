@@ -271,8 +271,8 @@ class Learner:
     def load(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state. The settings stay those of the recipe."""
         for model, saved in ((self.model, state["model"]), (self.averaged, state["averaged"])):
-            own = {} if model is None else model.state_dict(keep_vars=True)
-            for name, tensor in own.items():
+            ours = {} if model is None else model.state_dict(keep_vars=True)
+            for name, tensor in ours.items():
                 tensor.copy_(sharded_like(saved[name], tensor))
         groups = self.optimizer.param_groups
         weights = [weight for group in groups for weight in group["params"]]

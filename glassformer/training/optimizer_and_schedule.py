@@ -218,9 +218,9 @@ class MuonAndAdamW(torch.optim.Optimizer):
             scale = -group["lr"] * 0.2 * shape[1] ** 0.5
             for weight, update in zip(weights, orthogonal(torch.stack(ahead)), strict=True):
                 update = update.mT if _is_tall(_matrix(weight)) else update
-                own = sharded_like(update.reshape(weight.shape), weight)
+                part = sharded_like(update.reshape(weight.shape), weight)
                 weight.mul_(1 - group["lr"] * group["weight_decay"])
-                local_part(weight).add_(local_part(own), alpha=scale)
+                local_part(weight).add_(local_part(part), alpha=scale)
 
     def _momentum_ahead(self, weight: Tensor, beta: float) -> Tensor:
         """The momentum as it would be after one more step with the same gradient (Nesterov's)."""

@@ -429,9 +429,9 @@ def _training_facts(run: RunFolder, recipe: Recipe, objective: Objective | None)
     facts["rows in a batch"] = batch
     values = config.model_dump(mode="json")
     facts |= {_words(key): values[key] for key in HIGHLIGHTS if values[key] != 0 or key == "seed"}
-    own = getattr(recipe, "objective", None)  # a section of some tasks
-    if isinstance(own, Config):
-        values = own.model_dump(mode="json")
+    section = getattr(recipe, "objective", None)  # a section of some tasks
+    if isinstance(section, Config):
+        values = section.model_dump(mode="json")
         facts |= {_words(key): value for key, value in values.items() if value}
     return _known(facts)
 
@@ -453,10 +453,10 @@ def _about_loss(recipe: Recipe) -> str:
     """Why the two losses of the curves differ, beside what was learned by heart."""
     shape = recipe.architecture().model_dump(mode="json")
     values = recipe.model_dump(mode="json")
-    own = values.get("objective") or {}
+    section = values.get("objective") or {}
     causes = {
         "dropout": any(value for key, value in shape.items() if key.endswith("dropout")),
-        "label smoothing": own.get("label_smoothing"),
+        "label smoothing": section.get("label_smoothing"),
         "augmented images": _augments(values.get("augmentation") or {}),
     }
     parts = [name for name, is_on in causes.items() if is_on]

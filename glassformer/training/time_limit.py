@@ -362,12 +362,12 @@ def preset_that_fits(recipe: Recipe, steps: int) -> tuple[str, int] | None:
         return None  # its model is given
     models = row(recipe.model_name)
     now = _num_parameters(recipe, recipe.model)
-    own = models.preset(recipe.preset) if recipe.preset else {}
+    chosen = models.preset(recipe.preset) if recipe.preset else {}
     sizes = {}
     for name in models.presets:
         preset = models.preset(name)
         # What only the chosen preset sets goes with it, such as the number of its key-value heads.
-        left_out = own.keys() - preset.keys() - {"vocab_size"}
+        left_out = chosen.keys() - preset.keys() - {"vocab_size"}
         values = {key: value for key, value in recipe.model.items() if key not in left_out}
         with suppress(GlassformerError):  # this preset does not fit what else the recipe sets
             sizes[name] = _num_parameters(recipe, values | preset)

@@ -297,15 +297,15 @@ class TranslatePredictor(InspectsTranslations):
         self, text: str, target: str | None, layer: int | None, head: int | None, words: bool
     ) -> Alignment:
         source = one_line(text)
-        source_ids, target_ids, own = self._pair(source, target)
-        written = one_line(target or "") if own is None else own.text
+        source_ids, target_ids, hypothesis = self._pair(source, target)
+        written = one_line(target or "") if hypothesis is None else hypothesis.text
         heads = attention_of_heads(self.model, source_ids, target_ids)  # (layers, H, T, S)
         weights = select_weights(heads, layer, head)  # (T, S)
-        if own is None:
+        if hypothesis is None:
             total = self.score(source, written).total
             score = self.settings({}).score(total, len(target_ids) - 1)
         else:
-            score = own.score
+            score = hypothesis.score
         read = self.preprocessing.source, source_ids
         wrote = self.preprocessing.target, target_ids[1:]
         alignment = Alignment(
@@ -315,7 +315,7 @@ class TranslatePredictor(InspectsTranslations):
             source_tokens=shown_tokens(*read),
             target_tokens=shown_tokens(*wrote),
             weights=weights.double().numpy(),
-            is_cut_off=own is not None and own.finish_reason == "length",
+            is_cut_off=hypothesis is not None and hypothesis.finish_reason == "length",
             heads=heads.double().numpy(),
             chosen=(layer, head),
             model=name_of(self.model),
