@@ -1,5 +1,5 @@
-"""The verbs that look inside a model: inspect, on the terminal or in a file, and explore, live in
-the browser."""
+"""The verbs that look inside a model: inspect, on the terminal or in a file, explore, live in the
+browser, and playground, a page in which a model learns."""
 
 from functools import partial
 from pathlib import Path
@@ -142,3 +142,26 @@ def explore(
             webbrowser.open(address)
 
     serve(models, port, ready, note)
+
+
+# --- playground ---
+
+
+def playground(
+    out: Annotated[Path, options.output("FILE", "Page to write.")] = Path("playground.html"),
+) -> None:
+    """Write a page in which a small GPT learns, in the browser.
+
+    The page is one file that needs no network. It learns from any text that is pasted into it,
+    shows what changes with each step, and saves a model that `generate` reads.
+
+    Examples:
+      glassformer playground
+      glassformer playground --out play.html
+    """
+    from glassformer.files import check_ending, write_file
+    from glassformer.inspect.playground import playground as page
+
+    check_ending(out, (".html",))
+    write_file(out, page())
+    notify(f"wrote {out}. Open it in a browser.")

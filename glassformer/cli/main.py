@@ -10,7 +10,7 @@ from glassformer.cli.corpus import corpus
 from glassformer.cli.evaluate import compare, evaluate, report
 from glassformer.cli.formats import export, import_model
 from glassformer.cli.generate import caption, chat, complete, generate, score, translate
-from glassformer.cli.inspect import explore, inspect
+from glassformer.cli.inspect import explore, inspect, playground
 from glassformer.cli.machine import doctor, plan
 from glassformer.cli.output import note
 from glassformer.cli.predict import classify, embed, fill, neighbours, tag
@@ -44,7 +44,7 @@ app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
 USES = (generate, chat, complete, score, translate, classify, tag, fill, embed, caption, neighbours)
 app.command(cls=ListsData)(data)
-EXAMINES = (inspect, explore, report, evaluate, compare)
+EXAMINES = (inspect, explore, playground, report, evaluate, compare)
 LINES = (chat, translate, tag, fill, embed)
 for verb in (*USES, *EXAMINES, export, verify, plan, doctor, demo):
     app.command(cls=ReadsLines if verb in LINES else Verb)(verb)

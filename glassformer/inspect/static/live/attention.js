@@ -1,9 +1,8 @@
 // softmax(query · keyᵀ / √d + bias) · value, head by head. Queries are rows of H heads of d numbers,
 // keys and values rows of G heads; H / G consecutive heads of queries share one of keys and values.
 
-// What one query attends to: the shares of its first `count` keys, in `shares`.
-function attentionRow(shares, query, at, key, keyAt, stride, count, d, bias, biasAt) {
-  const factor = 1 / Math.sqrt(d);
+// What one query attends to: the shares of its first `count` keys, in `shares`. `factor` is 1 / √d.
+function attentionRow(shares, query, at, key, keyAt, stride, count, d, factor, bias, biasAt) {
   let s = 0;
   for (; s + 3 < count; s += 4) { // four sums that do not wait for each other
     const a = keyAt + s * stride, b = a + stride, c = b + stride, e = c + stride;
@@ -42,7 +41,7 @@ function meanOfValues(out, at, shares, value, valueAt, stride, count, d, sums) {
 // biases by distance, or null. The last query is at the last key if it is causal.
 function makeAttention({ numHeads, numGroups, d, isCausal, distances }) {
   const perGroup = numHeads / numGroups, queryWidth = numHeads * d, keyWidth = numGroups * d;
-  const sums = new Float64Array(d);
+  const sums = new Float64Array(d), factor = 1 / Math.sqrt(d);
   let shares = new Float64Array(64);
 
   // The biases of head h for all distances begin here; that of key 0 for query t.
@@ -56,7 +55,7 @@ function makeAttention({ numHeads, numGroups, d, isCausal, distances }) {
     const keyAt = Math.floor(head / perGroup) * d, at = t * queryWidth + head * d;
     const bias = distances === null ? null : distances.data;
     const biasAt = bias === null ? 0 : biasOf(head, t);
-    attentionRow(shares, query, at, key, keyAt, keyWidth, count, d, bias, biasAt);
+    attentionRow(shares, query, at, key, keyAt, keyWidth, count, d, factor, bias, biasAt);
     return count;
   }
   return {

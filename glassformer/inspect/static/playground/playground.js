@@ -1,0 +1,349 @@
+// The page: a text of the reader's own, a GPT that learns to continue it, and what can be seen of that.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const main = document.getElementById("main");
+const SLICE = 40; // milliseconds of computing between two looks at the reader's hands
+const REDRAW = 250, EVERY = { heldOut: 25, sample: 100 };
+const WRITTEN = 80, LOOKED_AT = 20, WINDOWS = 4; // characters of a sample, of the maps; sequences held out
+
+const page = {
+  shape: data.shape, alphabet: null, model: null, isFresh: true, // as long as it has learned nothing
+  training: [], heldOut: [], // ids
+  batch: 2, rate: 0.003, parts: { ...WHOLE },
+  curves: null, samples: [], writer: null, isTraining: false, problem: "",
+  head: { layer: 0, head: 0 }, watched: { name: "blocks.0.feedforward.up.weight", index: 0 }, past: [], last: null,
+  random: makeRandom(1),
+};
+
+// --- what stands where ---
+
+addThemeButton(document.getElementById("top"));
+const lead = add(main, "p", { class: "lead" });
+const board = add(main, "div", { class: "board" });
+const left = add(board, "div"), right = add(board, "div");
+
+const textLine = add(left, "label", { class: "text" }, "Your text");
+const textBox = add(textLine, "textarea", { rows: 7, spellcheck: "false", dir: "auto" });
+const aboutText = add(left, "p", { class: "hint", "aria-live": "polite" });
+
+const buttons = add(left, "p", { class: "buttons" });
+const addButton = (label, act, style = "") => {
+  const button = add(buttons, "button", { type: "button", class: style }, label);
+  button.addEventListener("click", act);
+  return button;
+};
+const trainButton = addButton("Train", () => setTraining(!page.isTraining), "main");
+const stepButton = addButton("One step", oneStep);
+const anewButton = addButton("Start anew", startAnew);
+const settings = add(left, "p", { class: "settings" });
+const chosenRate = addChoice(settings, "learning rate", [0.0003, 0.001, 0.003, 0.01].map((each) => [String(each), String(each)]), "0.003", (value) => {
+  page.rate = Number(value);
+  mark(`rate ${value}`);
+});
+addChoice(settings, "sequences a step", [1, 2, 4, 8].map((each) => [String(each), String(each)]), "2", (value) => { page.batch = Number(value); });
+const SWITCHES = { mask: "causal mask", positions: "positions", scale: "1 / √d", residuals: "residuals" };
+const switches = add(left, "fieldset", { class: "switches" });
+add(switches, "legend", {}, "Take something away, and see what happens");
+const boxes = Object.fromEntries(Object.entries(SWITCHES).map(([part, name]) => [part, addControl(switches, name, { type: "checkbox", checked: "" }, (box) => {
+  page.parts[part] = box.checked;
+  mark(`${box.checked ? "" : "no "}${name}`);
+  redraw();
+})]));
+
+const written = add(left, "section", { "aria-label": "What the model writes" });
+add(written, "h2", {}, "What it writes");
+const asking = add(written, "p", { class: "asking" });
+const beginLine = add(asking, "label", {}, "Begin with ");
+const begin = add(beginLine, "input", { type: "text", dir: "auto" });
+const writeButton = add(asking, "button", { type: "button" }, "Write");
+writeButton.addEventListener("click", () => { write(); });
+const samples = add(written, "ol", { class: "samples", reversed: "" });
+
+const lossPart = add(right, "section", { "aria-label": "Loss" });
+const lossHead = add(lossPart, "h2", {}, "Loss ");
+const lossSaid = add(lossHead, "span", { class: "beside" });
+const lossPlace = add(lossPart, "div");
+add(lossPart, "p", { class: "hint" }, "Thin: what it learns from; thick: the end of your text, which it never learns from.");
+const headPart = add(right, "section", { "aria-label": "Attention of every head" });
+add(headPart, "h2", {}, "Attention of every head");
+const headPlace = add(headPart, "div", { class: "head-maps" });
+
+const numberPart = add(main, "section", { class: "number", "aria-label": "One number" });
+add(numberPart, "h2", {}, "One number");
+const numberLead = add(numberPart, "p", { class: "lead" });
+const numberBoard = add(numberPart, "div", { class: "board" });
+const mapSide = add(numberBoard, "div"), stepSide = add(numberBoard, "div");
+const nameLine = add(mapSide, "p", { class: "settings" });
+const mapPlace = add(mapSide, "div", { class: "scroll" });
+add(mapSide, "p", { class: "hint" }, "Blue: positive; orange: negative. Press on a number to choose it.");
+const valuePlace = add(stepSide, "div");
+const stepPlace = add(stepSide, "dl", { class: "steps" });
+
+const folderPart = add(main, "section", { class: "folder", "aria-label": "Save and load" });
+add(folderPart, "h2", {}, "Keep the model");
+const folderLine = add(folderPart, "p", { class: "buttons" });
+const saveButton = add(folderLine, "button", { type: "button" }, "Save the model");
+saveButton.addEventListener("click", save);
+const loadLine = add(folderLine, "label", { class: "load" }, "Load a folder ");
+const loader = add(loadLine, "input", { type: "file", webkitdirectory: "", multiple: "" });
+loader.addEventListener("change", load);
+const folderSaid = add(folderPart, "p", { class: "said", "aria-live": "polite" });
+const useLine = add(folderPart, "p", { class: "hint" }, "A zip archive with a folder is saved. Unpack it, then: ");
+add(useLine, "code", {}, `glassformer generate ${SAVED_FOLDER} "This is"`);
+
+// --- the text ---
+
+function useText(text) {
+  const whole = text.toWellFormed?.() ?? text, length = Array.from(whole).length;
+  if (page.isFresh) setModel(page.shape, alphabetOf(whole)); // nothing is lost
+  const { ids, unknown } = page.alphabet.read(whole), split = splitText(ids);
+  page.problem = ids.length >= LEAST_TEXT ? "" : `The text has ${number(ids.length)} characters${unknown.length ? " that the model knows" : ""}. To learn from it, it needs at least ${LEAST_TEXT}.`;
+  Object.assign(page, { training: split.training, heldOut: split.heldOut });
+  const left = length - ids.length, few = unknown.slice(0, 8).map(quotedToken).join(" ");
+  const dropped = left ? ` ${number(left)} of them are left out, since the model does not know ${few}${unknown.length > 8 ? " …" : ""}: start anew to learn them, too.` : "";
+  aboutText.textContent = page.problem || `${number(length)} characters, ${number(page.alphabet.size - 1)} different ones.${dropped}`;
+  aboutText.classList.toggle("warning", Boolean(page.problem || left));
+  if (page.problem) setTraining(false);
+  for (const button of [trainButton, stepButton]) button.disabled = Boolean(page.problem);
+  showHeads();
+  redraw();
+}
+
+// --- the model ---
+
+function setModel(shape, alphabet) {
+  page.alphabet = alphabet;
+  page.shape = shape;
+  page.model = makeLearner({ ...shape, vocab_size: alphabet.size }, 0);
+  page.model.parts = page.parts;
+  page.curves = { training: [], heldOut: [], marks: [], guessing: Math.log(alphabet.size) };
+  Object.assign(page, { samples: [], writer: null, random: makeRandom(1) });
+  const count = page.model.size;
+  lead.textContent = `${number(count)} numbers, random at first, predict the next character of your text. Each step computes how the error depends on every one of them, and moves each a little the other way. Nothing leaves this page.`;
+  numberLead.textContent = `One of the ${number(count)}, and what the last step did to it.`;
+  const matrices = page.model.list.filter(([, dims]) => dims.length === 2).map(([name]) => [name, name]);
+  if (!matrices.some(([name]) => name === page.watched.name)) page.watched = { name: matrices[0][0], index: 0 };
+  nameLine.textContent = "";
+  addChoice(nameLine, "from", matrices, page.watched.name, (name) => watchNumber(name, 0));
+  watchNumber(page.watched.name, Math.min(page.watched.index, page.model.value.get(page.watched.name).length - 1));
+}
+
+function startAnew() {
+  setTraining(false);
+  page.isFresh = true;
+  useText(textBox.value);
+}
+
+function mark(name) {
+  if (page.model.steps) page.curves.marks.push([page.model.steps, name]);
+}
+
+function step(isSlow = false) {
+  const { model, watched } = page, at = model.places.get(watched.name).start + watched.index;
+  const { ids, next, length } = randomBatch(page.training, page.batch, model.shape.context_length, page.random);
+  let slope = null;
+  if (isSlow) {
+    const h = 1e-4, lossAt = (value) => {
+      model.values[at] = value;
+      return model.forward(ids, next, length);
+    };
+    const middle = model.values[at];
+    slope = (lossAt(middle + h) - lossAt(middle - h)) / (2 * h);
+    model.values[at] = middle;
+  }
+  const before = model.values[at], loss = model.forward(ids, next, length);
+  if (!Number.isFinite(loss)) {
+    setTraining(false);
+    aboutText.textContent = "The loss is no longer a number: the steps were too large. Choose a smaller learning rate and start anew.";
+    aboutText.classList.add("warning");
+    return;
+  }
+  model.backward();
+  model.update(page.rate);
+  page.isFresh = false;
+  const steps = model.steps;
+  page.curves.training.push([steps, loss]);
+  page.past.push([steps, model.values[at]]);
+  page.last = {
+    loss, before, slope, terms: model.terms, gradient: model.gradient[at], mean: model.mean[at], square: model.square[at],
+    after: model.values[at], rate: page.rate, steps, tokens: ids.map(page.alphabet.name), meaning: meaningOf(watched),
+  };
+  if (steps % EVERY.heldOut === 0 || steps === 1) judge();
+}
+
+function judge() {
+  const { ids, next, length } = fixedBatch(page.heldOut, WINDOWS, page.model.shape.context_length);
+  page.curves.heldOut.push([page.model.steps, page.model.forward(ids, next, length)]);
+}
+
+// --- the loop: in slices, so that the page answers while it computes ---
+
+function setTraining(isTraining) {
+  if (page.isTraining === isTraining) return;
+  page.isTraining = isTraining;
+  trainButton.textContent = isTraining ? "Pause" : "Train";
+  if (isTraining) setTimeout(train);
+  else redraw();
+}
+
+let drawn = 0, speed = 0;
+
+function train() {
+  if (!page.isTraining) return;
+  const start = performance.now(), before = page.model.steps;
+  while (page.isTraining && performance.now() - start < SLICE) {
+    if (page.writer) advanceWriter();
+    else {
+      step();
+      if (page.model.steps % EVERY.sample === 0) write();
+    }
+  }
+  const steps = page.model.steps - before, now = performance.now();
+  if (steps) speed = 0.9 * speed + (0.1 * 1000 * steps) / (now - start);
+  if (now - drawn > REDRAW) redraw();
+  setTimeout(train);
+}
+
+function oneStep() {
+  setTraining(false);
+  step(true);
+  redraw();
+}
+
+// --- what it writes ---
+
+function write() {
+  const { ids } = page.alphabet.read(begin.value), prompt = ids.length ? ids : page.heldOut.slice(0, 1);
+  page.samples.unshift({ step: page.model.steps, prompt: prompt.map(page.alphabet.name).join(""), text: "" });
+  page.samples.length = Math.min(page.samples.length, 5);
+  page.writer = writing(page.model, prompt, WRITTEN, 0.7, page.random);
+  if (!page.isTraining) writeOn();
+}
+
+function advanceWriter() {
+  const { done, value } = page.writer.next();
+  if (done) page.writer = null;
+  else page.samples[0].text += page.alphabet.name(value);
+}
+
+// While the model does not learn, it writes between two frames.
+function writeOn() {
+  const start = performance.now();
+  while (page.writer && performance.now() - start < SLICE) advanceWriter();
+  showSamples();
+  if (page.writer && !page.isTraining) setTimeout(writeOn);
+}
+
+function showSamples() {
+  samples.textContent = "";
+  for (const { step: at, prompt, text } of page.samples) {
+    const item = add(samples, "li", { dir: "auto" });
+    add(item, "span", { class: "at" }, `step ${number(at)} `);
+    add(item, "b", {}, prompt);
+    item.append(text);
+  }
+}
+
+// --- drawing ---
+
+let paintHeads = () => {};
+
+function showHeads() {
+  const ids = page.heldOut.slice(0, Math.min(LOOKED_AT, page.model.shape.context_length));
+  page.lookedAt = ids;
+  if (!ids.length) return;
+  paintHeads = makeHeadMaps(headPlace, page.model, ids.map(page.alphabet.name), page.head, (layer, head) => {
+    page.head = { layer, head };
+    showHeads();
+    redraw();
+  });
+}
+
+function redraw() {
+  drawn = performance.now();
+  if (!page.model) return;
+  const { training, heldOut } = page.curves, last = training.at(-1);
+  lossSaid.textContent = last
+    ? `Step ${number(last[0])}: ${number(recent(training))}${heldOut.length ? `; held out ${number(heldOut.at(-1)[1])}` : ""}${page.isTraining ? ` · ${number(Math.round(speed * 10) / 10)} steps a second` : ""}`
+    : "Press Train.";
+  drawLoss(lossPlace, page.curves);
+  if (page.lookedAt?.length) {
+    page.model.forward(page.lookedAt, null, page.lookedAt.length);
+    paintHeads();
+  }
+  page.map.paint();
+  drawValue(valuePlace, page.past);
+  if (page.last) writeStep(stepPlace, page.model.steps, page.last);
+  else stepPlace.textContent = "Press One step: the step of this number is written out here.";
+  showSamples();
+}
+
+// The mean of the last losses: single ones jump.
+const recent = (points) => points.slice(-20).reduce((sum, [, value]) => sum + value, 0) / Math.min(20, points.length);
+
+// --- one number ---
+
+function watchNumber(name, index, hasFocus = false) {
+  const [rows, columns] = page.model.places.get(name).shape;
+  Object.assign(page, { watched: { name, index }, past: [], last: null });
+  page.model.watched = page.watched;
+  page.map = makeWeightMap(mapPlace, { name, rows, columns, values: page.model.value.get(name) }, index, (next, byKey) => watchNumber(name, next, byKey));
+  page.map.paint();
+  if (hasFocus) page.map.canvas.focus();
+  drawValue(valuePlace, page.past);
+  stepPlace.textContent = `${name}, row ${Math.floor(index / columns)}, column ${index % columns}: ${exactly(page.model.value.get(name)[index])}. Press One step: its step is written out here.`;
+}
+
+// What a number is for, in a sentence.
+function meaningOf({ name, index }) {
+  const [, columns] = page.model.places.get(name).shape, row = Math.floor(index / columns), column = index % columns;
+  if (name === "embedding.weight") return `It is number ${column} of the vector of ${quotedToken(page.alphabet.name(row))}: the input of this token, and its part of every prediction.`;
+  if (name === "positions.table.weight") return `It is number ${column} of the vector that is added at position ${row}.`;
+  return `It multiplies number ${column} of what the layer reads, for every token, and is added to number ${row} of what it returns.`;
+}
+
+// --- saving and loading ---
+
+function save() {
+  try {
+    const zip = zipOf(SAVED_FOLDER, filesOf(page.model, page.alphabet, data.templates));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(zip);
+    link.download = `${SAVED_FOLDER}.zip`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    folderSaid.textContent = `Saved ${SAVED_FOLDER}.zip, after ${number(page.model.steps)} steps.`;
+  } catch (error) {
+    folderSaid.textContent = `${error.message}.`;
+  }
+}
+
+async function load() {
+  const files = {};
+  const asked = new Set(["config.json", "model.safetensors", "tokenizer.json"]);
+  const depthOf = (file) => (file.webkitRelativePath || file.name).split("/").length;
+  const sorted = [...loader.files].sort((a, b) => depthOf(b) - depthOf(a)); // of two with one name, the upper one
+  for (const file of sorted) if (asked.has(file.name)) files[file.name] = new Uint8Array(await file.arrayBuffer());
+  loader.value = "";
+  try {
+    const { shape, parts, alphabet, tensors } = readFolder(files);
+    setTraining(false);
+    Object.assign(page.parts, parts);
+    for (const [part, box] of Object.entries(boxes)) box.checked = page.parts[part];
+    setModel(shape, alphabet);
+    for (const [name, { data: numbers }] of tensors) page.model.value.get(name)?.set(numbers);
+    page.isFresh = false;
+    folderSaid.textContent = "Loaded. Its next step is its first here: AdamW's means are not in the folder.";
+    useText(textBox.value);
+  } catch (error) {
+    folderSaid.textContent = `This folder cannot be loaded: ${error.message}.`;
+  }
+}
+
+// --- the start ---
+
+textBox.value = data.text;
+textBox.addEventListener("input", () => useText(textBox.value));
+globalThis.addEventListener("resize", () => redraw());
+useText(textBox.value);
+begin.value = page.heldOut.slice(0, 8).map(page.alphabet.name).join("");
