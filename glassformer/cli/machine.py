@@ -85,7 +85,7 @@ def _busy(cores: float | None, usable: int) -> dict[str, str]:
 
 def _precisions(host: "Machine") -> dict[str, str]:
     """The speed of each precision by the width of a model, and which one is used from where on."""
-    from glassformer.machine.host import choose
+    from glassformer.machine.host import choose_precision
 
     widths = [speed.width for speed in host.probe["float32"].speeds]
     lines = {
@@ -96,7 +96,7 @@ def _precisions(host: "Machine") -> dict[str, str]:
     }
     if len(widths) > 1:
         lines |= {"": f"in models of width {' / '.join(map(str, widths))}"}
-    choices = [(width, *choose(host.probe, width)) for width in widths or [0]]
+    choices = [(width, *choose_precision(host.probe, width)) for width in widths or [0]]
     for index, (width, name, reason) in enumerate(choices):
         if not index or name != choices[index - 1][1]:
             lines[f"from {width}" if index else "chosen"] = f"{name}: {reason}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from glassformer.text.tokenizers import Tokenizer
 
 
-class Result(Protocol):
+class Printable(Protocol):
     """Something to print."""
 
     def as_json(self) -> dict[str, Any]: ...
@@ -42,7 +42,7 @@ def print_sourced(value: dict[str, Any], source: str) -> None:
     print_json(value | ({"source": source} if source else {}))
 
 
-def print_result(result: Result, as_json: bool) -> None:
+def print_result(result: Printable, as_json: bool) -> None:
     if as_json:
         print_json(result.as_json())
     else:
@@ -58,12 +58,12 @@ def notify(text: str) -> None:
 def showing_progress(what: str) -> Iterator[None]:
     """A bar on a terminal while something is read; nothing in a log, and nothing at the end."""
     from glassformer.progress import ProgressLine, bar
-    from glassformer.tasks.evaluating import listening
+    from glassformer.tasks.evaluating import reporting_progress
 
     def show(share: float) -> None:
         line.show(f"{what} {bar(share)} {share:.0%}" if share < 1 else "")
 
-    with ProgressLine(sys.stderr) as line, listening(show):
+    with ProgressLine(sys.stderr) as line, reporting_progress(show):
         yield
 
 

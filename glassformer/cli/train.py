@@ -13,7 +13,7 @@ from glassformer.cli import options
 from glassformer.cli.options import argument, count, option, switch
 from glassformer.cli.output import notify, print_json, print_result
 from glassformer.cli.verb import (
-    Rows,
+    HelpRows,
     Verb,
     check_preset,
     existing_model,
@@ -37,14 +37,14 @@ class ListsModels(Verb):
     def is_argument(self, value: str) -> bool:
         return value in MODELS and not Path(value).exists()
 
-    def tables(self) -> dict[str, Rows]:
+    def tables(self) -> dict[str, HelpRows]:
         return {"Models and their presets": [(name, _about(name)) for name in trainable()]}
 
 
 class ListsTasks(Verb):
     """A verb whose help lists the tasks for which a trained model can get a new head."""
 
-    def tables(self) -> dict[str, Rows]:
+    def tables(self) -> dict[str, HelpRows]:
         rows = finetune_tasks().items()
         return {"Tasks": [(task, f"Needs a pre-trained {' or '.join(on)}.") for task, on in rows]}
 
@@ -210,7 +210,7 @@ def demo(
 class ListsData(Verb):
     """A verb whose help lists the built-in data."""
 
-    def tables(self) -> dict[str, Rows]:
+    def tables(self) -> dict[str, HelpRows]:
         return {"Data": [(name, f"{capitalised(row.about)}.") for name, row in SETS.items()]}
 
 

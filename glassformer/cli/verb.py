@@ -26,7 +26,7 @@ from glassformer.models import MODELS, row
 from glassformer.options import OnePath, Paths
 from glassformer.wording import did_you_mean
 
-Rows = list[tuple[str, str]]
+HelpRows = list[tuple[str, str]]
 ValueT = TypeVar("ValueT")
 
 EXAMPLES = "Examples:"  # in the docstring of a verb: what follows is printed as it is
@@ -52,7 +52,7 @@ class Verb(TyperCommand):
     second_text = "Pass one text at a time."
     """What to do instead of passing a second text."""
 
-    def tables(self) -> dict[str, Rows]:
+    def tables(self) -> dict[str, HelpRows]:
         """Further sections of the help, built when it is shown."""
         return {}
 
@@ -114,8 +114,8 @@ class Verb(TyperCommand):
             formatter.write_text(description.strip())
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        sections: dict[str, Rows] = {}
-        others: Rows = []
+        sections: dict[str, HelpRows] = {}
+        others: HelpRows = []
         for param in self.get_params(ctx):
             is_argument = param.param_type_name == "argument"
             heading = "Arguments" if is_argument else getattr(param, "rich_help_panel", None)

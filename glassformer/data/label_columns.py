@@ -20,7 +20,7 @@ import numpy as np
 
 from glassformer.data.archives import DataPath, ending
 from glassformer.data.documents import text_columns
-from glassformer.data.labels import LABEL_COLUMNS, SHOWN, as_number, joined, label_name
+from glassformer.data.labels import LABEL_COLUMNS, SHOWN, as_number, brief, label_name
 from glassformer.data.tables import TEXT_COLUMNS, Row, Table, column, used_twice
 from glassformer.data.text_files import EmptyError, looks_binary, read_lines
 from glassformer.errors import GlassformerError
@@ -56,7 +56,7 @@ def choose_columns(
     if len(binary) > 1:
         raise GlassformerError(
             f"{table.name} has several columns of 0 and 1 that could be the label "
-            f"({joined(binary)}). Pass one as --label-column, or all that a text may "
+            f"({brief(binary)}). Pass one as --label-column, or all that a text may "
             f"have at once, e.g. --label-column {','.join(binary[:2])}."
         )
     return texts, (label or column(table, None, LABEL_COLUMNS, "label", used=texts),)

@@ -28,7 +28,7 @@ from glassformer.data.documents import Document, LabelledConfig, joined_text, re
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import files_for, has_folders, labelled_by_folder
 from glassformer.data.label_columns import headerless_table
-from glassformer.data.labels import SHOWN, in_order, joined, label_name, likely_separator, one_name
+from glassformer.data.labels import SHOWN, brief, in_order, label_name, likely_separator, one_name
 from glassformer.data.rows import DiskList
 from glassformer.data.split import (
     Items,
@@ -155,7 +155,7 @@ class ExampleReader:
                 "multi-label data"
             )
         if unset := [name for name, has_one in self._is_ever_set.items() if not has_one]:
-            yield f"no text has the {'label' if len(unset) == 1 else 'labels'} {joined(unset)}"
+            yield f"no text has the {'label' if len(unset) == 1 else 'labels'} {brief(unset)}"
 
     def _read(self, name: str) -> None:
         files = files_for(name)
@@ -403,7 +403,7 @@ def _doubtful_labels(items: Items[Example], read: ExampleReader) -> Iterator[str
             f'labels look joined by "{separator}" (such as "{shortened(example, SHOWN)}"): pass '
             f'--label-separator "{separator}" to read them as several labels of a text'
         )
-    if several := [joined(spellings) for spellings in alike.values() if len(spellings) > 1]:
+    if several := [brief(spellings) for spellings in alike.values() if len(spellings) > 1]:
         yield (
             "labels that differ only in case, whitespace or Unicode normalization are separate: "
             f"{'; '.join(several[:3])}"

@@ -127,16 +127,16 @@ def likely_separator(labels: Collection[str]) -> str | None:
 
 
 def listed(labels: Iterable[str], most: int = 10) -> str:
-    return joined(in_order(labels), most)
+    return brief(in_order(labels), most)
 
 
 def listed_with_counts(counts: Counter[str], most: int = 10) -> str:
     """odd (12), rare (1)"""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], _rank(item[0])))
-    return joined([f"{label} ({count:,})" for label, count in ranked], most)
+    return brief([f"{label} ({count:,})" for label, count in ranked], most)
 
 
-def joined(names: Sequence[str], most: int = 20) -> str:
+def brief(names: Sequence[str], most: int = 20) -> str:
     """a, b, and 7 more"""
     more = [f"and {len(names) - most:,} more"] if len(names) > most else []
     return ", ".join([*(shortened(name, SHOWN) for name in names[:most]), *more])

@@ -32,7 +32,7 @@ from glassformer.data.columns import (
     lacks_header,
     num_categories,
 )
-from glassformer.data.labels import LABEL_COLUMNS, SHOWN, joined
+from glassformer.data.labels import LABEL_COLUMNS, SHOWN, brief
 from glassformer.data.text_files import MalformedError, open_text, read_lines
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted, first_line, install, shortened
@@ -196,7 +196,7 @@ def column(
             )
     names = "columns" if table.has_names else "columns, without a header"
     raise kind(
-        f"{table.name} {problem} ({names}: {joined(table.columns) or 'none'}). "
+        f"{table.name} {problem} ({names}: {brief(table.columns) or 'none'}). "
         f"Pass --{role}-column {' or '.join(map(short, likely[:3])) or 'NAME'}."
     )
 
@@ -207,7 +207,7 @@ def used_twice(table: Table, name: str, *roles: str) -> UsageError:
     return UsageError(
         f'{table.name}: column "{shortened(name, SHOWN)}" cannot be both the '
         f"{' and the '.join(roles)}. Pass different columns as {options} (columns: "
-        f"{joined(table.columns)})."
+        f"{brief(table.columns)})."
     )
 
 
@@ -216,7 +216,7 @@ def columns_in_words(table: Table, roles: dict[str, Sequence[str]]) -> str:
     rest = [name for name in table.columns if not any(name in names for names in roles.values())]
     used = {**roles, "not used:": rest} if rest else roles
     return "; ".join(
-        role if [*names] == [role] else f"{role} {joined(names)}" for role, names in used.items()
+        role if [*names] == [role] else f"{role} {brief(names)}" for role, names in used.items()
     )
 
 
@@ -264,7 +264,7 @@ def _with_header(path: DataPath, records: Iterator[Record], cure: str) -> Iterat
         names = [str(number) for number in range(1, len(header) + 1)]
         text_files.report().remark(
             f"{path} has no header: its first line is read as a row, and its columns are called "
-            f"{joined(names)}"
+            f"{brief(names)}"
         )
     if twice := [name for index, name in enumerate(names) if name in names[:index]]:
         raise MalformedError(
@@ -274,7 +274,7 @@ def _with_header(path: DataPath, records: Iterator[Record], cure: str) -> Iterat
     for line, fields in filled:
         if len(fields) != width:
             raise MalformedError(
-                f"{path}:{line}: expected {counted(len(names), 'field')} ({joined(names)}), found "
+                f"{path}:{line}: expected {counted(len(names), 'field')} ({brief(names)}), found "
                 f"{len(fields):,}. {cure}"
             )
         yield Row(dict(zip(names, fields, strict=True)), file, line)

@@ -18,7 +18,7 @@ from glassformer.data.archives import DataPath, ending, local_path
 from glassformer.data.documents import LabelledConfig
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import is_group, read_all
-from glassformer.data.labels import in_order, joined, label_name, one_name
+from glassformer.data.labels import brief, in_order, label_name, one_name
 from glassformer.data.split import USUAL, Items, LabelledSplit, content_key, split_labelled
 from glassformer.data.tables import Row, Table, column, columns_in_words, is_table, open_table
 from glassformer.data.text_files import read_lines
@@ -268,7 +268,7 @@ def tagged_columns(
     if sentence is None and not any(map(has_lists, table.columns)):
         raise NoTaggedWordsError(
             f"{table.name} has no column with the number of the sentence, such as sentence_id "
-            f"(columns: {joined(table.columns)}). A tagger reads a row for each word with "
+            f"(columns: {brief(table.columns)}). A tagger reads a row for each word with "
             "sentence_id, word and tag, rows with lists of words and of tags, or CoNLL files. A "
             "table of texts is for a classifier."
         )

@@ -130,7 +130,7 @@ def _explaining(path: Path) -> AbstractContextManager[None]:
     return reading_safetensors(path, f"{path} does not exist. Copy the whole model folder.")
 
 
-def check_size(path: Path, largest: int) -> None:
+def check_file_size(path: Path, largest: int) -> None:
     if path.is_file() and path.stat().st_size > largest:
         raise GlassformerError(f"{path} is far too large for a file of this name.")
 
@@ -156,7 +156,7 @@ OWN = {"temperature": 1.0}  # tensors of ours that no other tool has, and their 
 SHOWN = 3  # names in an error
 
 
-class Source(Protocol):
+class TensorSource(Protocol):
     """Tensors by name, read when they are needed."""
 
     shapes: dict[str, Shape]
@@ -165,7 +165,7 @@ class Source(Protocol):
 
 
 def read_model(
-    layout: Layout, config: Config, source: Source, where: str
+    layout: Layout, config: Config, source: TensorSource, where: str
 ) -> tuple[nn.Module, list[str]]:
     """A model of ours with their weights, and the names of the tensors that were left out."""
     model = without_memory(layout.model, config)
@@ -213,7 +213,7 @@ def tensor_names(link: Link, prefix: str) -> tuple[str, ...]:
 
 
 def _check_shapes(
-    links_in_file: dict[str, Link], ours: dict[str, Tensor], source: Source, where: str
+    links_in_file: dict[str, Link], ours: dict[str, Tensor], source: TensorSource, where: str
 ) -> None:
     if missing := [name for name in links_in_file if name not in source.shapes]:
         raise GlassformerError(
@@ -230,7 +230,7 @@ def _check_shapes(
             )
 
 
-def _extra(layout: Layout, used: Container[str], source: Source, where: str) -> list[str]:
+def _extra(layout: Layout, used: Container[str], source: TensorSource, where: str) -> list[str]:
     """Tensors that are knowingly left out; any other is an error."""
     others = [name for name in source.shapes if name not in used]
     is_computed = _matcher(layout.computed)

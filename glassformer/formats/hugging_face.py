@@ -377,7 +377,7 @@ def describe(folder: Path, adapter: Adapter | None = None) -> Description:
         if path.suffix in (".json", ".jinja", ".spm") and not path.is_file():
             raise GlassformerError(f"{path} is not a file.")
         if path.suffix == ".json":
-            conversion.check_size(path, LARGEST_TEXT)
+            conversion.check_file_size(path, LARGEST_TEXT)
     where = str(folder / CONFIG)
     theirs = read_json(folder / CONFIG)
     if "auto_map" in theirs and "model_type" not in theirs:
@@ -475,7 +475,7 @@ def _sentences(folder: Path) -> Values:
                 f'{folder / MODULES}: the path "{path}" of its pooling is not the name of a '
                 "folder beside it. Copy it again."
             )
-        conversion.check_size(folder / path / CONFIG, LARGEST_TEXT)
+        conversion.check_file_size(folder / path / CONFIG, LARGEST_TEXT)
         settings["pooling"] = _pooling(folder / path / CONFIG)
     length = settings_of(folder, LENGTHS).get("max_seq_length")
     if isinstance(length, int):

@@ -390,7 +390,7 @@ class AdaptedWeights:
 def open_adapter(folder: Path) -> Adapter:
     """The adapter in a folder; what cannot be merged exactly is refused."""
     where = folder / CONFIG
-    conversion.check_size(where, LARGEST_CONFIG)
+    conversion.check_file_size(where, LARGEST_CONFIG)
     values = read_json(where)
     _check_kind(values, str(where))
     if not (folder / WEIGHTS).is_file():

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer as Backend
 from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json, write_file
-from glassformer.formats.conversion import check_size
+from glassformer.formats.conversion import check_file_size
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import cause
 
@@ -144,7 +144,7 @@ def _add_special(backend: Backend, names: dict[str, str]) -> None:
 
 
 def _text(path: Path) -> str:
-    check_size(path, LARGEST)
+    check_file_size(path, LARGEST)
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -89,10 +89,10 @@ def whose_attention(
 TOLERANCE = 1e-3  # of sums: single precision, and means over many heads
 
 
-def joined(tokens: Sequence[str]) -> str:
+def word_of(tokens: Sequence[str]) -> str:
     """The word that tokens spell, without the "##" of WordPiece and the space before the word.
 
-    >>> joined([" walk", "ing"]), joined(["walk", "##ing"])
+    >>> word_of([" walk", "ing"]), word_of(["walk", "##ing"])
     ('walking', 'walking')
     """
     word = "".join([*tokens[:1], *(token.removeprefix("##") for token in tokens[1:])])
@@ -177,7 +177,7 @@ def first_tokens(starts: Sequence[bool], num_tokens: int) -> list[int]:
 
 def spelled(tokens: Sequence[str], first: Sequence[int]) -> list[str]:
     """The words that begin at these positions."""
-    return [joined(tokens[start:end]) for start, end in pairwise([*first, len(tokens)])]
+    return [word_of(tokens[start:end]) for start, end in pairwise([*first, len(tokens)])]
 
 
 def _width(text: str) -> int:

@@ -150,7 +150,7 @@ def machine(
         kernel=float32_kernel(),
     )
     measured = _measurements(fingerprint, refresh, notify)
-    precision, reason = choose(measured, width)
+    precision, reason = choose_precision(measured, width)
     best = measured[precision].at(width)
     return Machine(
         device=device,
@@ -346,7 +346,9 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def choose(measured: Mapping[str, Measurement], width: int | None = None) -> tuple[str, str]:
+def choose_precision(
+    measured: Mapping[str, Measurement], width: int | None = None
+) -> tuple[str, str]:
     """The precision to train a model of this width in, and why: the safest one, unless another is
     clearly faster. None is the largest width."""
     speed = {name: _tflops(measured[name], width) for name in PRECISIONS if name in measured}

@@ -70,7 +70,8 @@ def _on_device(batch: Any, device: torch.device) -> Any:
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def reporting_progress(listener: Listener) -> Iterator[None]:
+    """Inside, the share of the work that is done is passed to `listener`."""
     before = _listener.set(listener)
     try:
         yield

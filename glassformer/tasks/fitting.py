@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from glassformer.checkpoint.open import ModelPath, open_preprocessing
 from glassformer.data.image_files import ImagesConfig
-from glassformer.data.labels import in_order, joined, spelled_as
+from glassformer.data.labels import brief, in_order, spelled_as
 from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing import Preprocessing
@@ -170,8 +170,8 @@ def with_kept_labels(recipe: Recipe, split: LabelledSplit[Any]) -> LabelledSplit
     spellings, names = spelled_as(labels), ", ".join(recipe.data_names)
     if unknown := in_order(label for label in split.labels if label not in spellings):
         raise GlassformerError(
-            f"{names}: the model does not know the labels {joined(unknown, SHOWN)}. It knows "
-            f"{joined(labels, SHOWN)}. Rename or remove them, or train a new head with finetune."
+            f"{names}: the model does not know the labels {brief(unknown, SHOWN)}. It knows "
+            f"{brief(labels, SHOWN)}. Rename or remove them, or train a new head with finetune."
         )
     if split.is_multi_label and not several:
         raise GlassformerError(

@@ -314,7 +314,7 @@ def _handled(handlers: Mapping[int, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def raising_interruption() -> Iterator[None]:
     """Inside, a signal raises an Interruption: there is nothing that would have to be finished.
     Further signals are ignored until that has been reported."""
 

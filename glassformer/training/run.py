@@ -51,7 +51,7 @@ from glassformer.training.progress import (
     NoLog,
     Progress,
     RunLog,
-    interruptible,
+    raising_interruption,
     without_handlers,
 )
 from glassformer.training.recipes import load_objective, prepare, use_machine
@@ -126,7 +126,7 @@ def _completed(outcome: Outcome, run: RunFolder, stream: TextIO) -> Outcome:
     if outcome.stopped_by is not None:
         return outcome
     try:
-        with interruptible():
+        with raising_interruption():
             outcome = add_test(outcome, stream)
             return write_report(outcome, run, stream)
     except Interruption as stopped:

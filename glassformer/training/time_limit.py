@@ -28,7 +28,7 @@ from glassformer.machine.facts import NOTICEABLE, busy_cores
 from glassformer.machine.host import Setup
 from glassformer.models import count_parameters, row
 from glassformer.tasks import task_of
-from glassformer.tasks.evaluating import listening
+from glassformer.tasks.evaluating import reporting_progress
 from glassformer.tasks.recipe import Recipe, Replan, TrainingConfig, model_config
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
@@ -224,7 +224,7 @@ def _time(evaluation: Callable[[], object], patience: float) -> float:
             raise _EnoughReadError
 
     # What a model says before it has learned anything may be refused; so it is not counted.
-    with suppress(Exception), listening(read):
+    with suppress(Exception), reporting_progress(read):
         evaluation()
     return total or time.perf_counter() - begin
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from glassformer.inspect.alignment import Alignment, joined
+from glassformer.inspect.alignment import Alignment, word_of
 
 WEIGHTS = [[0.5, 0.25, 0.25], [0.0, 0.75, 0.25], [0.5, 0.0, 0.5]]
 
@@ -40,9 +40,9 @@ def test_rows_of_words_still_sum_to_one() -> None:
 
 
 def test_words_are_spelled_without_blanks_and_wordpiece_marks() -> None:
-    assert joined([" walk", "ing"]) == joined(["walk", "##ing"]) == "walking"
-    assert joined(["##"]) == "##"
-    assert joined([" "]) == " "
+    assert word_of([" walk", "ing"]) == word_of(["walk", "##ing"]) == "walking"
+    assert word_of(["##"]) == "##"
+    assert word_of([" "]) == " "
 
 
 def test_starts_of_another_number_are_refused() -> None:

@@ -99,7 +99,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_child_that_dies_of_a_signal_is_named_and_never_chosen() -> None:
     found = host.measure({"float32": child(SURVIVES), "bfloat16": child(DIES)}, timeout=20)
     assert found["bfloat16"] == Measurement(problem="died: SIGILL")
-    assert host.choose(found) == ("float32", "bfloat16 died: SIGILL")
+    assert host.choose_precision(found) == ("float32", "bfloat16 died: SIGILL")
 
 
 def test_the_faster_thread_count_is_kept_for_each_width() -> None:
@@ -150,7 +150,7 @@ def test_float32_is_chosen_unless_another_is_clearly_faster(
         name: Measurement(problem="died") if speed is None else fast(speed)
         for name, speed in speeds.items()
     }
-    assert host.choose(measured) == (choice, reason)
+    assert host.choose_precision(measured) == (choice, reason)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_the_speed_at_the_width_of_the_model_decides(width: int | None, choice: 
         "float32": Measurement((Speed(128, 1, 0.2), Speed(256, 2, 0.2))),
         "bfloat16": Measurement((Speed(128, 1, 0.18), Speed(256, 1, 0.6))),
     }
-    assert host.choose(measured, width)[0] == choice
+    assert host.choose_precision(measured, width)[0] == choice
 
 
 def test_float16_is_tried_only_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:

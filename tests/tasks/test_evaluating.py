@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.tasks.evaluating import held_out, listening
+from glassformer.tasks.evaluating import held_out, reporting_progress
 
 
 class Model(nn.Linear):
@@ -21,7 +21,7 @@ def batches(model: Model) -> Iterator[torch.Tensor]:
 
 def test_held_out_batches_come_in_order_while_nothing_learns() -> None:
     model, shares = Model().train(), list[float]()
-    with listening(shares.append):
+    with reporting_progress(shares.append):
         for number, batch in enumerate(batches(model)):
             assert batch.item() == number
             assert not model.training

@@ -9,7 +9,7 @@ from translators import pupil, translator
 
 from glassformer.errors import UsageError
 from glassformer.generation.beam import Hypothesis
-from glassformer.inspect.alignment import joined
+from glassformer.inspect.alignment import word_of
 from glassformer.nn.observe import listening
 from glassformer.tasks.alignment import shown_tokens, word_starts
 from glassformer.text.tokenizer_training import train_tokenizer
@@ -105,7 +105,7 @@ def test_punctuation_is_a_word_of_its_own_unless_it_joins_a_word(kind: Kind) -> 
     ids = tokenizer.encode(text)
     tokens = shown_tokens(tokenizer, ids)
     starts = [place for place, begins in enumerate(word_starts(tokenizer, ids)) if begins]
-    found = [joined(tokens[first:last]) for first, last in pairwise([*starts, len(ids)])]
+    found = [word_of(tokens[first:last]) for first, last in pairwise([*starts, len(ids)])]
     assert {"said", "the", "beach"} <= set(found)
     assert "".join(found[found.index("beach") + 1 :]) == '."'  # a token may hold both marks
     if kind != "wordpiece":  # which cuts at every mark

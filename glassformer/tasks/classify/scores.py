@@ -33,7 +33,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.data.batches import LabelledBatch, LabelledRows, sorted_batches
-from glassformer.data.labels import joined
+from glassformer.data.labels import brief
 from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
 from glassformer.inspect import chapters
@@ -131,7 +131,7 @@ class Classification(Result):
         in the training could have been larger."""
         if not (self.is_uneven and (lost := self.never_found)):
             return self
-        names = joined([f"{score.label} (0 of {score.support:,} examples)" for score in lost])
+        names = brief([f"{score.label} (0 of {score.support:,} examples)" for score in lost])
         num_present = sum(score.support > 0 for score in self.classes)
         are = "is" if len(lost) == 1 else "are"
         note = f"{len(lost):,} of {counted(num_present, 'label')} {are} never found: {names}."
@@ -160,7 +160,7 @@ class Classification(Result):
         if self.is_uneven and self.macro_f1_interval is not None:
             first = [f"macro F1 {self.macro_f1:.4f} {shown(self.macro_f1_interval)}", accuracy]
             if self.never_found:
-                first.insert(1, f"never finds {joined([e.label for e in self.never_found], 3)}")
+                first.insert(1, f"never finds {brief([e.label for e in self.never_found], 3)}")
         return [
             *first,
             f"loss {self.loss:.4f}",

@@ -66,7 +66,7 @@ class PaintResult(Result):
         ]
 
 
-def with_start(ids: Tensor, start: int) -> Tensor:
+def prepend_start(ids: Tensor, start: int) -> Tensor:
     """What the model reads before it predicts each of the pixels (B, P): (B, P)."""
     return torch.cat((torch.full_like(ids[:, :1], start), ids[:, :-1]), dim=1)
 
@@ -83,7 +83,7 @@ def evaluate_painting(
         return torch.from_numpy(take(rows).astype("int64"))
 
     for ids in held_out(model, batches, colors):  # (B, P)
-        hidden = model.hidden(with_start(ids, model.start_token))
+        hidden = model.hidden(prepend_start(ids, model.start_token))
         total += next_token_loss(hidden, model.head, ids).item() * ids.numel()
     loss = total / (num_images * num_pixels)
     refuse_nan(torch.tensor(loss))
@@ -152,7 +152,7 @@ def _costs(
     parts = torch.from_numpy(ids).split(max(1, READ_AT_ONCE // ids.shape[1]))
     losses = []
     for colors in held_out(model, parts, lambda part: part):  # (B, P)
-        logits = model(with_start(colors, model.start_token)).float()  # (B, P, colours)
+        logits = model(prepend_start(colors, model.start_token)).float()  # (B, P, colours)
         losses.append(F.cross_entropy(logits.transpose(1, 2), colors, reduction="none").cpu())
     bits = (torch.cat(losses) / np.log(2)).unflatten(1, (height, width)).mean(2).numpy()  # (N, H)
     if height < 2:

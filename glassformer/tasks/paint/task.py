@@ -247,7 +247,7 @@ class PaintObjective(Objective):
         return moved(images, self.recipe.augmentation, generator).flatten(1)
 
     def loss(self, model: ImageGPT, batch: Tensor) -> Tensor:
-        hidden = model.hidden(scores.with_start(batch, model.start_token))
+        hidden = model.hidden(scores.prepend_start(batch, model.start_token))
         return next_token_loss(hidden, model.head, batch)
 
     def validate(self, model: ImageGPT) -> scores.PaintResult:

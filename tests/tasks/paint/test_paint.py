@@ -23,7 +23,7 @@ from small_tasks import (
 from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.tasks import load
-from glassformer.tasks.paint.scores import with_start
+from glassformer.tasks.paint.scores import prepend_start
 from glassformer.tasks.paint.task import in_dots
 from glassformer.training import run as training
 from glassformer.training.finetuning import on_top_of
@@ -76,7 +76,7 @@ def test_bits_per_dim_are_those_of_each_pixel_given_the_ones_before(
     file = next(iter(sorted(images.rglob("*.png"))))
     ids = torch.from_numpy(predictor.preprocessing.encode([file])[0].astype(np.int64))[None]
     with torch.no_grad():
-        logits = predictor.model(with_start(ids, predictor.model.start_token))
+        logits = predictor.model(prepend_start(ids, predictor.model.start_token))
     chances = logits.log_softmax(-1).gather(-1, ids[..., None])
     bits = float(-chances.mean() / np.log(2))
     assert predictor.evaluate(str(file)).bits_per_dim == pytest.approx(bits, rel=1e-4)
