@@ -17,8 +17,8 @@ from typing import Any
 from benchmarks.machine import describe
 from glassformer.data.labelled_texts import read_examples
 from glassformer.tasks import load
-from glassformer.tasks.classify.baseline import TfidfBaseline
-from glassformer.tasks.classify.scores import judge
+from glassformer.tasks.labels.baseline import TfidfBaseline
+from glassformer.tasks.labels.scores import judge
 from glassformer.training import run as story
 from glassformer.training.finetuning import on_top_of
 from glassformer.training.recipes import make_recipe

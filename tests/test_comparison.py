@@ -3,7 +3,7 @@
 import torch
 
 from glassformer.comparison import Comparison, Line, _measure
-from glassformer.tasks.classify.scores import Classification, judge
+from glassformer.tasks.labels.scores import Classification, judge
 
 
 def answers(right: int, wrong: int, labels: tuple[str, ...]) -> Classification:

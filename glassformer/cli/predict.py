@@ -27,7 +27,7 @@ from glassformer.errors import UsageError
 from glassformer.wording import counted, shortened
 
 if TYPE_CHECKING:
-    from glassformer.tasks.classify.predictor import Prediction
+    from glassformer.tasks.labels.predictor import Prediction
 
 SHOWN = 80  # characters of each of many texts
 
@@ -55,7 +55,7 @@ def classify(
       glassformer classify runs/bag-reviews --data test.csv --json
     """
     from glassformer.tasks import load_for
-    from glassformer.tasks.classify.predictor import LabelPredictor
+    from glassformer.tasks.labels.predictor import LabelPredictor
 
     check_text_or_data(text, paths, text_column)
     if image_column and not paths:

@@ -7,7 +7,7 @@ import pytest
 
 from glassformer import tasks
 from glassformer.cli.output import KnownWords
-from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.classify.task import ClassifyPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.wording import as_argument
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from glassformer.cli.main import main
-from glassformer.tasks.classify import scores as classification
+from glassformer.tasks.labels import scores as classification
 from glassformer.tasks.language import scores as language
 
 

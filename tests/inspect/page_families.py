@@ -25,7 +25,7 @@ from glassformer.models.rnn import (
 from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks import load
-from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.classify.task import ClassifyPredictor
 from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.tasks.tag.predictor import TagPredictor

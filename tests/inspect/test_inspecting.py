@@ -14,7 +14,7 @@ from glassformer.models.classifier import Classifier, ClassifierConfig, Tagger, 
 from glassformer.nn.observe import without_heads
 from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.classify.task import ClassifyPredictor
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer

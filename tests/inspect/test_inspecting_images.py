@@ -30,7 +30,7 @@ from glassformer.models.rnn import (
 )
 from glassformer.nn.observe import listening
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.classify.task import ClassifyPredictor
 from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.paint.probe import ProbePredictor
 from glassformer.tasks.paint.scores import evaluate_painting

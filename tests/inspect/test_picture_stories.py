@@ -19,7 +19,7 @@ from glassformer.inspect.views import draw
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.classifier import Tagger, TaggerConfig
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.classify.task import ClassifyPredictor
 from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 

@@ -25,7 +25,7 @@ from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig
 from glassformer.nn.blocks import Block
 from glassformer.nn.positions import RotaryPositions
-from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.classify.task import ClassifyPredictor
 
 Array = np.ndarray[Any, Any]
 

@@ -14,7 +14,7 @@ from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
 from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.classify.task import ClassifyPredictor
 from glassformer.tasks.inspecting import words_of
 from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.masked.predictor import MaskedPredictor

@@ -14,7 +14,7 @@ from small_tasks import reviews, sentences
 import glassformer
 from glassformer.data.built_in import write_built_in
 from glassformer.tasks.caption.predictor import CaptionPredictor
-from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.classify.task import ClassifyPredictor
 from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.tasks.paint.predictor import PaintPredictor

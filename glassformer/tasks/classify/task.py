@@ -23,6 +23,7 @@ from glassformer.data.split import LabelledSplit
 from glassformer.data.time_series import is_series, read_series_split
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.chapters import Examination
+from glassformer.inspect.inspection import Subject
 from glassformer.models import row
 from glassformer.models.ensemble import Ensemble
 from glassformer.models.heads import TextClassifier
@@ -30,12 +31,19 @@ from glassformer.preprocessing import LabelledInputs
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.progress import Notify
-from glassformer.tasks import labels
-from glassformer.tasks.classify.baseline import TfidfBaseline
-from glassformer.tasks.classify.chapters import MOST_CHARACTERS, examine_classifier, rows_to_read
-from glassformer.tasks.classify.predictor import ClassifyPredictor
-from glassformer.tasks.classify.scores import fit_weights, read_batches, read_logits
 from glassformer.tasks.fitting import kept_preprocessing, with_kept_labels
+from glassformer.tasks.inspecting import InspectsText
+from glassformer.tasks.labels import task as labels
+from glassformer.tasks.labels.baseline import TfidfBaseline, linear_baseline
+from glassformer.tasks.labels.predictor import LabelPredictor
+from glassformer.tasks.labels.scores import (
+    MOST_CHARACTERS,
+    examine_classifier,
+    fit_weights,
+    read_batches,
+    read_logits,
+    rows_to_read,
+)
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import (
     OF_EXAMPLES,
@@ -45,7 +53,8 @@ from glassformer.tasks.rows import (
     keep_series,
     keep_texts,
 )
-from glassformer.tasks.task import Baseline, Command, Defaults, Task
+from glassformer.tasks.subjects import of_labels
+from glassformer.tasks.task import Baseline, Command, Defaults, Task, View
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
 from glassformer.wording import an, as_argument, beginning, counted, shortened
 
@@ -276,6 +285,26 @@ class ClassifyObjective(labels.ClassObjective):
         return (("classify", folder, *words),)
 
 
+class ClassifyPredictor(LabelPredictor, InspectsText):
+    """The verbs of a classifier of texts or time series: classify, inspect and evaluate."""
+
+    verbs = ("classify", "inspect", "evaluate")
+
+    @property
+    def usable_views(self) -> dict[str, View]:
+        """A time series has no tokens to show."""
+        return super().usable_views if self._text is not None else {}
+
+    @property
+    def _text(self) -> TextPreprocessing | None:
+        return self.preprocessing if isinstance(self.preprocessing, TextPreprocessing) else None
+
+    def _subject(self, text: str) -> Subject:
+        if self._text is None:
+            raise UsageError("only models that read text can be inspected in this way.")
+        return of_labels(self.model, self._text, text)
+
+
 def tfidf_baseline(
     recipe: ClassifyRecipe, predictor: ClassifyPredictor, arguments: dict[str, Any]
 ) -> Baseline:
@@ -283,7 +312,7 @@ def tfidf_baseline(
     if not isinstance(predictor.preprocessing, TextPreprocessing):
         raise GlassformerError("the data is not text.")
     split = read_labelled(recipe.data, recipe.training.seed)
-    return labels.linear_baseline(TfidfBaseline, recipe, predictor, arguments, split, str)
+    return linear_baseline(TfidfBaseline, recipe, predictor, arguments, split, str)
 
 
 def defaults(recipe: Recipe) -> Defaults:

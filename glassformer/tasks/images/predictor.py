@@ -20,11 +20,11 @@ from glassformer.models import name_of
 from glassformer.models.sources import ImageClassifier
 from glassformer.nn.layers import refuse_nan
 from glassformer.preprocessing.images import ImageInput, ImagePreprocessing
-from glassformer.tasks.classify.predictor import LabelPredictor
-from glassformer.tasks.classify.scores import Classification
 from glassformer.tasks.evaluating import held_out
 from glassformer.tasks.image_subjects import chosen_map, of_image, watch
 from glassformer.tasks.inspecting import IMAGE_VIEWS, InspectsImages
+from glassformer.tasks.labels.predictor import LabelPredictor
+from glassformer.tasks.labels.scores import Classification
 from glassformer.tasks.task import View
 
 READ_AT_ONCE = 2**18  # pixels

@@ -29,10 +29,11 @@ from glassformer.machine.seeds import step_seed
 from glassformer.models.sources import ImageClassifier, ImageConfig
 from glassformer.preprocessing.images import ImagePreprocessing, unit_range
 from glassformer.progress import Notify
-from glassformer.tasks import fitting, labels
-from glassformer.tasks.classify.baseline import PixelBaseline, small
-from glassformer.tasks.classify.chapters import examine_classifier
+from glassformer.tasks import fitting
 from glassformer.tasks.images.predictor import ClassifyImagesPredictor, read_image_logits
+from glassformer.tasks.labels import task as labels
+from glassformer.tasks.labels.baseline import PixelBaseline, linear_baseline, small
+from glassformer.tasks.labels.scores import examine_classifier
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
 from glassformer.tasks.task import Baseline, Command, Defaults, Task
@@ -281,7 +282,7 @@ def pixel_baseline(
     with TemporaryDirectory() as folder:
         seed, median = recipe.training.seed, image_sets.median_size()
         images = image_sets.read_split_images(data, seed, Path(folder), median)
-        return labels.linear_baseline(
+        return linear_baseline(
             PixelBaseline,
             recipe,
             predictor,

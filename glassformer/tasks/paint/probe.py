@@ -25,10 +25,10 @@ from glassformer.inspect.chapters import Chapter, Examination, wilson
 from glassformer.models.image_gpt import ImageGPTProbe
 from glassformer.preprocessing.images import PalettePreprocessing
 from glassformer.progress import Notify
-from glassformer.tasks.classify.scores import judge
 from glassformer.tasks.evaluating import held_out
 from glassformer.tasks.images.predictor import ImageLabelPredictor
-from glassformer.tasks.labels import ClassObjective, report_split
+from glassformer.tasks.labels.scores import judge
+from glassformer.tasks.labels.task import ClassObjective, report_split
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
 from glassformer.tasks.task import Command, Defaults, Objective, Task

@@ -26,15 +26,18 @@ from glassformer.inspect import chapters
 from glassformer.inspect.chapters import ClassScore, shown, wilson
 from glassformer.models.heads import Labeller
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.classify.chapters import (
+from glassformer.tasks.evaluating import Mistake, Result, WrongTags, wrong_sentences
+from glassformer.tasks.labels.scores import (
     MOST_CHARACTERS,
     MOST_SHOWN,
-    calibration,
-    classes,
+    Counts,
+    calibration_chapter,
+    classes_chapter,
+    confusion,
     confusion_chapter,
+    judge,
+    read_batches,
 )
-from glassformer.tasks.classify.scores import Counts, confusion, judge, read_batches
-from glassformer.tasks.evaluating import Mistake, Result, WrongTags, wrong_sentences
 from glassformer.text.words import spelled
 from glassformer.wording import counted, shortened
 
@@ -278,8 +281,8 @@ def examine_tagger(
     )
     parts = [
         *confusion_chapter(scores.confusion, "word", note),
-        *classes("Tags" if scores.f1 is None else "Entities", scores.types, note),
-        *calibration(confidence, is_right, note),
+        *classes_chapter("Tags" if scores.f1 is None else "Entities", scores.types, note),
+        *calibration_chapter(confidence, is_right, note),
         *chapters.trend(
             "Right tags by length of the sentence",
             [len(sentence.words) for sentence in sentences],

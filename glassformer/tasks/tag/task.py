@@ -22,10 +22,9 @@ from glassformer.inspect.chapters import Examination
 from glassformer.models.heads import TokenTagger
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.progress import Notify
-from glassformer.tasks import labels
-from glassformer.tasks.classify.chapters import rows_to_read
-from glassformer.tasks.classify.scores import fit_temperature
 from glassformer.tasks.fitting import with_kept_labels
+from glassformer.tasks.labels import task as labels
+from glassformer.tasks.labels.scores import fit_temperature, rows_to_read
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import OF_SENTENCES, TRAIN, keep_sentences, kept_sentences
 from glassformer.tasks.tag import scores

@@ -34,7 +34,7 @@ from glassformer.errors import GlassformerError
 from glassformer.models.ensemble import Ensemble
 from glassformer.preprocessing import load_preprocessing
 from glassformer.tasks import load
-from glassformer.tasks.classify.scores import Answers, Classification, judge, read_logits
+from glassformer.tasks.labels.scores import Answers, Classification, judge, read_logits
 from glassformer.training import run as training
 from glassformer.training.recipes import make_recipe, prepare
 from glassformer.training.run_folder import RunFolder, differences

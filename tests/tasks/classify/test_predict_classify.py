@@ -25,7 +25,7 @@ from glassformer.models.classifier import (
 from glassformer.models.rnn import RNNClassifier, RNNClassifierConfig
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.classify.task import ClassifyPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import BERT_TOKENS
 

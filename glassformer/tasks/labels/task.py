@@ -1,4 +1,4 @@
-"""Naming labels: what classifying texts and images, tagging and probing share.
+"""Learning labels: what classifying texts and images, tagging and probing share.
 
 LabelledRecipe    data with labels, perhaps a pre-trained model to begin with, and how to learn
 LabelledSource    inputs with their labels, split, and what they decide about the model
@@ -21,26 +21,23 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer import __version__
 from glassformer.checkpoint.open import open_config, open_preprocessing
 from glassformer.config import Config
 from glassformer.data.batches import IGNORED, Buckets, LabelledRows
 from glassformer.data.documents import LabelledConfig
-from glassformer.data.labels import listed_with_counts, one_name
+from glassformer.data.labels import listed_with_counts
 from glassformer.data.rows import Array
 from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.progress import Notify
-from glassformer.tasks.classify import scores
-from glassformer.tasks.classify.baseline import LinearBaseline
-from glassformer.tasks.classify.predictor import LabelPredictor
-from glassformer.tasks.classify.scores import Answers, Classification
 from glassformer.tasks.fitting import kept_preprocessing, learn_tokenizer, tokenizer_choices
+from glassformer.tasks.labels import scores
+from glassformer.tasks.labels.scores import Answers, Classification
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, RowDataset
-from glassformer.tasks.task import Baseline, Defaults, Objective, Source, digest_of, report_data
+from glassformer.tasks.task import Defaults, Objective, Source, report_data
 from glassformer.text.tokenizer_training import TokenizerConfig, one_in
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
@@ -282,41 +279,6 @@ class ClassObjective(LabelObjective):
         labels = ", ".join(f"{label} {p:.2f}" for label, p, is_on in named if is_on)
         mark = "✓" if answers.is_right.all() else "✗"
         return f"{mark} {labels or 'none'} │ {self.dataset.shown(row, SHOWN)}"
-
-
-def linear_baseline(
-    kind: type[LinearBaseline],
-    recipe: Recipe,
-    predictor: LabelPredictor,
-    arguments: dict[str, Any],
-    split: LabelledSplit[Any],
-    read: Callable[[Any], Any],
-    digest: Callable[[Any], str] = str,
-) -> Baseline:
-    """Logistic regression, trained on exactly the data of the run and evaluated on the files that
-    `arguments` name. `read` makes of an input what the regression reads, `digest` tells two of
-    these apart."""
-    labels, several, seed = predictor.model.labels, split.is_multi_label, recipe.training.seed
-    if {*split.labels} != {*map(one_name, labels)}:
-        raise GlassformerError("the training data has different labels than when the run started.")
-    test, scored, *_ = predictor.read_labelled(**arguments)
-    inputs, asked = ([read(row.input) for row in part] for part in (split.training, scored))
-    targets, true = predictor.targets(split.training).numpy(), predictor.targets(scored)
-
-    def result() -> Classification:
-        baseline = kind(inputs, targets, labels, several, seed)
-        answers = scores.judge(baseline.logits(asked), true, labels, multi_label=several)
-        return answers.with_wrong(len(test) - len(scored))
-
-    return Baseline(
-        kind.name,
-        digest_of(
-            (__version__, seed, several, labels, len(test)),
-            ([*map(digest, inputs)], targets.tolist()),
-            ([*map(digest, asked)], true.tolist()),
-        ),
-        result,
-    )
 
 
 def defaults(recipe: Recipe) -> Defaults:

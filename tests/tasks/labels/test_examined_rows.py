@@ -2,7 +2,7 @@
 
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig
-from glassformer.tasks.classify.chapters import MOST_ROWS, rows_to_read
+from glassformer.tasks.labels.scores import MOST_ROWS, rows_to_read
 
 LENGTHS = [100] * 900
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from glassformer.errors import GlassformerError
 from glassformer.inspect.chapters import macro_f1_interval
-from glassformer.tasks.classify.scores import Classification, judge, measure_of
+from glassformer.tasks.labels.scores import Classification, judge, measure_of
 
 NAMES = "abc"
 

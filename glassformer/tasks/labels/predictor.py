@@ -1,9 +1,7 @@
-"""Classifying: a text or a time series in; labels and their probabilities out.
+"""Classifying: a text, a time series or an image in; labels and their probabilities out.
 
-    classify   contents → rows → logits (N, C) → p = softmax(logits / temperature) → Prediction
-    evaluate   files → examples whose labels the model has → Answers → Classification
-
-`LabelPredictor` is what classifiers of images and probes share with those of texts.
+classify   contents → rows → logits (N, C) → p = softmax(logits / temperature) → Prediction
+evaluate   files → examples whose labels the model has → Answers → Classification
 """
 
 from collections import Counter
@@ -19,16 +17,13 @@ from glassformer.config import read_yaml
 from glassformer.data.batches import LabelledRows
 from glassformer.data.labels import listed_with_counts, spelled_as, targets_of
 from glassformer.data.rows import Array
-from glassformer.errors import GlassformerError, UsageError
-from glassformer.inspect.inspection import Subject
+from glassformer.errors import GlassformerError
 from glassformer.models.heads import TextClassifier
 from glassformer.preprocessing import LabelledExample, LabelledInputs, Preprocessing
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.classify.scores import Answers, Classification, read_logits
 from glassformer.tasks.evaluating import WrongLabel
-from glassformer.tasks.inspecting import InspectsText
-from glassformer.tasks.subjects import of_labels
-from glassformer.tasks.task import Predictor, View, as_list
+from glassformer.tasks.labels.scores import Answers, Classification, read_logits
+from glassformer.tasks.task import Predictor, as_list
 from glassformer.wording import counted
 
 _OTHER_COLUMN = " If the labels are in another column, pass --label-column."
@@ -224,23 +219,3 @@ class LabelPredictor(Predictor):
 
     def targets(self, examples: Sequence[LabelledExample]) -> Tensor:
         return torch.tensor(targets_of(examples, self.model.labels, self.model.config.multi_label))
-
-
-class ClassifyPredictor(LabelPredictor, InspectsText):
-    """The verbs of a classifier of texts or time series: classify, inspect and evaluate."""
-
-    verbs = ("classify", "inspect", "evaluate")
-
-    @property
-    def usable_views(self) -> dict[str, View]:
-        """A time series has no tokens to show."""
-        return super().usable_views if self._text is not None else {}
-
-    @property
-    def _text(self) -> TextPreprocessing | None:
-        return self.preprocessing if isinstance(self.preprocessing, TextPreprocessing) else None
-
-    def _subject(self, text: str) -> Subject:
-        if self._text is None:
-            raise UsageError("only models that read text can be inspected in this way.")
-        return of_labels(self.model, self._text, text)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from glassformer.tasks.classify.chapters import (
+from glassformer.tasks.labels.scores import (
     MOST_CLASSES,
     OTHERS,
     by_confusion,
+    confusion,
     confusion_chapter,
 )
-from glassformer.tasks.classify.scores import confusion
 
 
 def test_counts_are_by_true_and_predicted_label_without_zeros() -> None:

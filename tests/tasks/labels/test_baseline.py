@@ -7,8 +7,8 @@ import torch
 from glassformer.data.labelled_texts import Example
 from glassformer.data.labels import targets_of
 from glassformer.errors import GlassformerError
-from glassformer.tasks.classify.baseline import PixelBaseline, TfidfBaseline, small
-from glassformer.tasks.classify.scores import judge
+from glassformer.tasks.labels.baseline import PixelBaseline, TfidfBaseline, small
+from glassformer.tasks.labels.scores import judge
 
 WORDS = {"sport": "goal match team win", "money": "bank share market price", "art": "paint stage"}
 FILLER = ["the", "of", "and", "a", "to", "in", "it", "is"]

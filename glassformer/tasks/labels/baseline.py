@@ -22,9 +22,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glassformer import __version__
 from glassformer.data.images import Pixels, resized
+from glassformer.data.labels import one_name
+from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
-from glassformer.tasks.classify.scores import judge
+from glassformer.tasks.labels.predictor import LabelPredictor
+from glassformer.tasks.labels.scores import Classification, judge
+from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.task import Baseline, digest_of
 from glassformer.wording import counted
 
 WORD = r"[\w']+|[^\w\s]"  # keeps n't, ! and words of one letter, which scikit-learn would drop
@@ -156,6 +162,41 @@ def small(image: Pixels) -> Pixels:
 def _pixels(images: Sequence[Pixels]) -> NDArray[np.float32]:
     """The values of images as rows, (N, pixels)."""
     return np.stack(images).reshape(len(images), -1).astype(np.float32)
+
+
+def linear_baseline(
+    kind: type[LinearBaseline],
+    recipe: Recipe,
+    predictor: LabelPredictor,
+    arguments: dict[str, Any],
+    split: LabelledSplit[Any],
+    read: Callable[[Any], Any],
+    digest: Callable[[Any], str] = str,
+) -> Baseline:
+    """Logistic regression, trained on exactly the data of the run and evaluated on the files that
+    `arguments` name. `read` makes of an input what the regression reads, `digest` tells two of
+    these apart."""
+    labels, several, seed = predictor.model.labels, split.is_multi_label, recipe.training.seed
+    if {*split.labels} != {*map(one_name, labels)}:
+        raise GlassformerError("the training data has different labels than when the run started.")
+    test, scored, *_ = predictor.read_labelled(**arguments)
+    inputs, asked = ([read(row.input) for row in part] for part in (split.training, scored))
+    targets, true = predictor.targets(split.training).numpy(), predictor.targets(scored)
+
+    def result() -> Classification:
+        baseline = kind(inputs, targets, labels, several, seed)
+        answers = judge(baseline.logits(asked), true, labels, multi_label=several)
+        return answers.with_wrong(len(test) - len(scored))
+
+    return Baseline(
+        kind.name,
+        digest_of(
+            (__version__, seed, several, labels, len(test)),
+            ([*map(digest, inputs)], targets.tolist()),
+            ([*map(digest, asked)], true.tolist()),
+        ),
+        result,
+    )
 
 
 class _Solver:

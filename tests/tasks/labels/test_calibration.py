@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from problems import a_problem, same
 from torch.nn import functional as F
 
-from glassformer.tasks.classify.scores import (
+from glassformer.tasks.labels.scores import (
     expected_calibration_error,
     fit_temperature,
     fit_weights,

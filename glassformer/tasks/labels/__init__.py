@@ -1,0 +1,1 @@
+"""Naming labels: what texts, words and images with labels share."""
