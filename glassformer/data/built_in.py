@@ -18,11 +18,11 @@ class BuiltIn:
     """A set of data."""
 
     about: str
-    """Half a line for `--help`."""
+    """A short description for `--help`."""
     write: Callable[[Path, int, int], str]
-    """Writes it into a folder (folder, count, seed). Returns what was written, in words."""
+    """Writes the data into a folder (folder, count, seed). Returns a description of the files."""
     is_drawn: bool = True
-    """Whether it is drawn from a random seed, as many as are asked for."""
+    """Whether any number of items can be drawn from a random seed."""
 
 
 def _digits(folder: Path, count: int, seed: int) -> str:

@@ -106,7 +106,7 @@ class _Faults:
     """What in the bytes of a file is not UTF-8."""
 
     num_valid: int = 0
-    """Characters beyond ASCII."""
+    """The number of valid characters beyond ASCII."""
     num_invalid: int = 0
     first: int = 0
     first_byte: int = 0

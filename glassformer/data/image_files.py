@@ -78,7 +78,7 @@ class FoundImage:
     """The file on disk that contains it; None for the hub."""
     labels: tuple[str, ...] = ()
     captions: list[str] = field(default_factory=list)
-    """All of them, once all rows have been read: an image may be in several."""
+    """All captions of the image, complete when all rows have been read."""
 
     def raw(self) -> bytes | Pixels:
         """The content of its file, or its pixels."""
@@ -97,7 +97,7 @@ class ImageFinder:
     """Finds the images of files, folders and datasets, with what is said about them."""
 
     role: Role | None = None
-    """What belongs to each image; None if nothing is needed."""
+    """What each image needs, a label or a caption; None: nothing."""
     image_column: str | None = None
     other_column: str | None = None
     """The column of the label or the caption."""
@@ -105,7 +105,7 @@ class ImageFinder:
     columns: tuple[str, str | None] | None = None
     """The columns of the first table that was read: of the images, and of what belongs to them."""
     words: str | None = None
-    """How these columns are used, for people."""
+    """A description of how these columns are used."""
 
     def find(self, paths: Sequence[str]) -> Iterator[FoundImage]:
         """All images, in a fixed order. One with captions comes once, when the first is read; those

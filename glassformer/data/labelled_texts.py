@@ -108,13 +108,13 @@ class ExampleReader:
     """Whether the columns of the first table have names, not only numbers."""
     notes: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
-    """How the columns of tables are used, in words, each with the first such table."""
+    """Descriptions of how columns are used, each with the first such table."""
     first_list: str | None = None
     """The place of the first list of labels, which makes the data multi-label."""
     _num_blank: int = 0
     """How many rows have no text."""
     _first_blank: str = ""
-    """The place of the first one."""
+    """The place of the first row without text."""
     _num_single: int = 0
     """How many labels are not in a list."""
     _has_joined: bool = False

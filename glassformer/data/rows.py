@@ -189,7 +189,7 @@ class TextPart:
     store: TextStore
     is_in: Mask
     shortened: Mapping[int, Span] = field(default_factory=dict)
-    """Texts of which not everything is in this part: their number, and from where to where."""
+    """Texts that are only partly in this part: their number, and the range that is in it."""
     name: str = "the text"
 
     def __len__(self) -> int:

@@ -311,7 +311,7 @@ class LabelledSplit(Generic[T]):
     training: Sequence[T]
     validation: Sequence[T]
     held_out: str
-    """What was held out for validation, in words."""
+    """A description of the validation data."""
     notes: list[str]
     test: Sequence[T] = ()
     labels: tuple[str, ...] = ()
@@ -321,7 +321,7 @@ class LabelledSplit(Generic[T]):
     """The columns of the text, or the features of a time series; empty without a table."""
     label_column: str | None = None
     columns: list[str] = field(default_factory=list)
-    """How the columns of tables are used, in words."""
+    """Descriptions of how the columns of tables are used."""
 
 
 def split_labelled(

@@ -174,7 +174,7 @@ class SkippedError(GlassformerError):
     """A file cannot be used; among others it is skipped."""
 
     reason: str
-    """Why, in a few words."""
+    """A short reason."""
 
 
 class MalformedError(SkippedError):

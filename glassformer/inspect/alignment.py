@@ -55,7 +55,7 @@ class WrittenOutput(Looking):
     score: float | None = None
     """The log-probability of the output, by its length."""
     is_cut_off: bool = False
-    """The output reached the maximum length before its end."""
+    """Whether the output reached the maximum length before its end."""
     heads: Doubles | None = None
     """(layers, heads, …): the weights of each head, if they are known."""
 
@@ -195,7 +195,7 @@ def _padded(text: str, width: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WordPlaces(WrittenOutput):
-    """Where a model looked for each word of a caption."""
+    """The attention of each word of a caption to the image."""
 
     name: ClassVar = "caption"
     image: str

@@ -152,7 +152,7 @@ class WindowLayer:
     """The attention of one layer, for the first image of the batch."""
 
     number: int
-    """Which layer of the model it is."""
+    """The number of the layer in the model."""
     heads: list[int]
     grid: Grid
     places: Ids

@@ -148,7 +148,7 @@ class Chapter:
 
     title: str
     picture: str
-    """Which one: a file of that name in `inspect/static/pictures/` draws it."""
+    """The name of the picture: a file of that name in `inspect/static/pictures/` draws it."""
     data: dict[str, Any]
     note: str = ""
     """How to read it, and what it was computed on."""
@@ -178,7 +178,7 @@ class Examination:
     answers: tuple[Answer, ...] = ()
     """All answers in the order of the data, so that two models can be compared one by one."""
     notes: tuple[str, ...] = ()
-    """What to know about the model, in sentences."""
+    """Notes on the model, as sentences."""
 
 
 def affordable(num_parameters: int, most: int, least: int = 256) -> int:

@@ -160,7 +160,7 @@ class Pattern:
     shares: Array
     """(L, H) from 0 to 1: means over the tokens for which the rule has an answer."""
     evenly: float
-    """What the rule gives to a head that attends alike to everything it may see."""
+    """The value of the rule for a head that attends equally to everything it may see."""
 
 
 def rules_for(ids: Sequence[int], is_causal: bool) -> dict[str, Flags]:

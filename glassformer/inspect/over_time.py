@@ -48,7 +48,7 @@ class Moment:
     """(L, H, T, S), if it has a source."""
     patterns: list[Pattern]
     written: str | None
-    """What it writes, if it does."""
+    """The text that the model writes, if it is asked to."""
 
     @property
     def loss(self) -> float | None:

@@ -140,7 +140,7 @@ class Picture:
     positions: Tensor | None = None
     """(T, D) what is added to each token to say where it is, if anything is."""
     has_learned_positions: bool = False
-    """They are trained, not fixed waves."""
+    """Whether positions are learned, not fixed waves."""
     reads_around: bool = False
     """Convolutions compute the vector of a patch, also from the pixels around it."""
 

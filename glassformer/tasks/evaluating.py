@@ -353,7 +353,7 @@ class QuantizedResult(Result):
     """The result of a quantised model, beside that of the model in float32."""
 
     kind: str
-    """Such as int8."""
+    """The type of the weights, such as int8."""
     original: Result
     quantized: Result
 

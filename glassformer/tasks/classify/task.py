@@ -78,7 +78,7 @@ class ClassifySource(labels.LabelledSource):
     """Labelled texts, or labelled sequences of numbers."""
 
     training: EncodedRows
-    """The examples to learn from, whole, in the file of the run."""
+    """The training examples, not truncated, in the file of the run."""
     test_file: str
     keep: Callable[[Path, Any], None]
     """Writes a copy of the test data into that file."""

@@ -58,7 +58,7 @@ class Tagging(Result):
     num_words: int
     num_sentences: int
     types: tuple[ClassScore, ...]
-    """Per type of entity; per tag where there are no entities."""
+    """The scores of each type of entity, or of each tag if tags mark no entities."""
     interval: tuple[float, float]
     """95% interval: of F1 by the bootstrap, of accuracy by Wilson's score."""
     scheme: str | None = None
@@ -69,7 +69,7 @@ class Tagging(Result):
     """Tags of the data that the model does not have, and how often they occur."""
     notes: tuple[str, ...] = ()
     confusion: Counts = field(default_factory=dict)
-    """How often each tag was predicted as which."""
+    """The confusion matrix of tags."""
     errors: tuple[Mistake, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:

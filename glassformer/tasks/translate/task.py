@@ -80,7 +80,7 @@ class TranslateSource(Source):
     split: PairSplit
     preprocessing: PairPreprocessing
     lengths: PairLengths
-    """Tokens of the training pairs."""
+    """The numbers of tokens of the training pairs."""
 
     @property
     def num_items(self) -> int:

@@ -55,11 +55,11 @@ class Pairs:
     """The pairs of a batch: their scores, their weights, and the scores of random words."""
 
     scores: Tensor
-    """(B, T, T) of each word with each other word of its row."""
+    """(B, T, T): the score of each word with each other word of its row."""
     weights: Tensor
-    """(B, T, T) 0 for words that are no neighbours."""
+    """(B, T, T): the weight of each pair; 0 for words that are no neighbours."""
     random: Tensor
-    """(B, T, K) of each word with the random words of its row."""
+    """(B, T, K): the score of each word with the random words of its row."""
 
     def loss(self, num_negatives: int) -> Tensor:
         """The mean over all pairs."""
