@@ -6,7 +6,7 @@
 p is how much each place counts: at the end, its share in the pooled vector (all of it at the class
 token, if there is one). A is the attention of a layer (rows sum to one), and half of what a place
 passes on is its own, since attention is added to its input (Abnar and Zuidema, 2020). What is left
-at the first layer is how much each patch of the image contributed.
+at the first layer is how much each patch of the image contributed. `watch` observes the attention.
 
 A text is followed in the same way, from the position of a prediction to the tokens (`rolled_out`).
 A decoder passes on half of what reaches its attention to the source, which the encoder's layers
@@ -19,13 +19,19 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from glassformer.data.images import data_uri
 from glassformer.inspect import Floats, Ids, Pixels
 from glassformer.inspect.alignment import WordPlaces
+from glassformer.inspect.capture import select
 from glassformer.inspect.chapters import Chapter
+from glassformer.models.sources import ImageClassifier
+from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.observe import listening
 from glassformer.nn.patches import Grid
+from glassformer.nn.windows import WindowAttention
 from glassformer.wording import counted
 
 
@@ -56,6 +62,40 @@ class LayerAttention:
         return totals[:, :-1]
 
 
+@torch.inference_mode()
+def watch(model: ImageClassifier, pixels: Tensor) -> tuple[Tensor, list[LayerAttention], Floats]:
+    """The logits (C,) of an image (1, C, H, W), the attention of every layer, and how much each
+    place (N,) counts in the pooled vector."""
+    layers, tap = model.layers, model.pooling_tap
+    taps = [attention.tap for attention, _ in layers]
+    with listening([*taps, *([tap] if tap else [])]) as heard:
+        logits = model(pixels.to(model.device))[0].float().cpu()
+    observed = [
+        _layer(attention, grid, weights[0][0], model.num_extra)
+        for (attention, grid), weights in zip(layers, heard, strict=False)
+    ]
+    num_places = observed[-1].num_places
+    if tap is not None:
+        pooled: Floats = heard[-1][0][0].double().cpu().numpy()  # (N,)
+    elif model.num_extra:
+        pooled = np.eye(1, num_places)[0]  # the class token
+    else:
+        pooled = np.full(num_places, 1 / num_places)
+    return logits, observed, pooled
+
+
+def _layer(
+    attention: MultiHeadAttention, grid: Grid, weights: Tensor, num_extra: int
+) -> LayerAttention:
+    """The attention of a layer, from its weights (H, N, N), or (W·H, T, T) of windows."""
+    heads = weights.double().cpu().numpy()
+    if isinstance(attention, WindowAttention):
+        places = attention.places(grid).numpy()  # (W, T)
+        heads = heads.reshape(len(places), attention.num_heads, *heads.shape[1:])
+        return LayerAttention(heads, places, grid)
+    return LayerAttention(heads[None], np.arange(heads.shape[-1])[None], grid, num_extra)
+
+
 def attention_maps(layers: Sequence[LayerAttention], pooled: Floats) -> list[Floats]:
     """(H, rows, columns) for each layer: what is looked at by the places that count. In the last
     grid these are the pooled ones; in finer grids all places count the same."""
@@ -65,6 +105,18 @@ def attention_maps(layers: Sequence[LayerAttention], pooled: Floats) -> list[Flo
         shares = pooled if is_last else np.full(layer.num_places, 1 / layer.num_places)
         maps.append(np.stack([_on_grid(head, layer) for head in layer.attended(shares)]))
     return maps
+
+
+def chosen_map(maps: Sequence[Floats], layer: int | None, head: int | None) -> Floats:
+    """The map of one layer and head, (rows, columns); without `layer` or `head`, the mean of all.
+    Layers with a coarser grid are spread over the finest."""
+    layers = select("layer", None if layer is None else [layer], len(maps))
+    maps = [maps[index] for index in layers]
+    heads = None if head is None else select("head", [head], min(map(len, maps)))
+    grid: Grid = (maps[0].shape[1], maps[0].shape[2])  # the first is the finest
+    means = [refine(values[heads or slice(None)].mean(axis=0), grid) for values in maps]
+    mean: Floats = np.mean(means, axis=0)
+    return mean
 
 
 def rollout(layers: Sequence[LayerAttention], pooled: Floats) -> Floats:

@@ -5,7 +5,7 @@
     of_painting   the colours of the pixels, each predicted from those before it
 
 The tokens of an image lie on a grid: a stream with a `Picture` says which places of the image its
-tokens are, so that pages draw maps over it. `watch` observes the attention of a classifier.
+tokens are, so that pages draw maps over it.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.data.images import Pixels, at_most, data_uri, resized
-from glassformer.inspect import Floats
-from glassformer.inspect.capture import select, stacks_of
+from glassformer.inspect.capture import stacks_of
 from glassformer.inspect.inspection import (
     Entry,
     PixelInput,
@@ -27,14 +26,12 @@ from glassformer.inspect.inspection import (
     is_rotary,
     position_vectors,
 )
-from glassformer.inspect.places import LayerAttention, Picture, refine, rollout
+from glassformer.inspect.places import Picture, rollout, watch
 from glassformer.models import name_of
 from glassformer.models.image_gpt import ImageGPT
 from glassformer.models.sources import CaptionDecoder, ImageClassifier
-from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Block, Stack
-from glassformer.nn.observe import listening
-from glassformer.nn.patches import ConvolutionalEmbedding, Grid
+from glassformer.nn.patches import ConvolutionalEmbedding
 from glassformer.nn.positions import LearnedPositions
 from glassformer.nn.windows import WindowAttention
 from glassformer.preprocessing.images import (
@@ -45,57 +42,6 @@ from glassformer.preprocessing.images import (
 )
 from glassformer.tasks.alignment import shown_tokens
 from glassformer.tasks.subjects import SPARE_STEPS, Search, entry_of
-
-# --- what a classifier attends to, observed while it reads one image ---
-
-
-@torch.inference_mode()
-def watch(model: ImageClassifier, pixels: Tensor) -> tuple[Tensor, list[LayerAttention], Floats]:
-    """The logits (C,) of an image (1, C, H, W), the attention of every layer, and how much each
-    place (N,) counts in the pooled vector."""
-    layers, tap = model.layers, model.pooling_tap
-    taps = [attention.tap for attention, _ in layers]
-    with listening([*taps, *([tap] if tap else [])]) as heard:
-        logits = model(pixels.to(model.device))[0].float().cpu()
-    observed = [
-        _layer(attention, grid, weights[0][0], model.num_extra)
-        for (attention, grid), weights in zip(layers, heard, strict=False)
-    ]
-    num_places = observed[-1].num_places
-    if tap is not None:
-        pooled: Floats = heard[-1][0][0].double().cpu().numpy()  # (N,)
-    elif model.num_extra:
-        pooled = np.eye(1, num_places)[0]  # the class token
-    else:
-        pooled = np.full(num_places, 1 / num_places)
-    return logits, observed, pooled
-
-
-def _layer(
-    attention: MultiHeadAttention, grid: Grid, weights: Tensor, num_extra: int
-) -> LayerAttention:
-    """The attention of a layer, from its weights (H, N, N), or (W·H, T, T) of windows."""
-    heads = weights.double().cpu().numpy()
-    if isinstance(attention, WindowAttention):
-        places = attention.places(grid).numpy()  # (W, T)
-        heads = heads.reshape(len(places), attention.num_heads, *heads.shape[1:])
-        return LayerAttention(heads, places, grid)
-    return LayerAttention(heads[None], np.arange(heads.shape[-1])[None], grid, num_extra)
-
-
-def chosen_map(maps: Sequence[Floats], layer: int | None, head: int | None) -> Floats:
-    """The map of one layer and head, (rows, columns); without `layer` or `head`, the mean of all.
-    Layers with a coarser grid are spread over the finest."""
-    layers = select("layer", None if layer is None else [layer], len(maps))
-    maps = [maps[index] for index in layers]
-    heads = None if head is None else select("head", [head], min(map(len, maps)))
-    grid: Grid = (maps[0].shape[1], maps[0].shape[2])  # the first is the finest
-    means = [refine(values[heads or slice(None)].mean(axis=0), grid) for values in maps]
-    mean: Floats = np.mean(means, axis=0)
-    return mean
-
-
-# --- a subject for each kind of task ---
 
 LARGEST_PICTURE = 640  # pixels of the longer side of an image on which attention is drawn
 CLASS_TOKEN, START_TOKEN = "class token", "start"

@@ -15,13 +15,19 @@ from glassformer.data.images import Pixels
 from glassformer.inspect import Floats
 from glassformer.inspect.alignment import ImageAttention
 from glassformer.inspect.inspection import Subject
-from glassformer.inspect.places import LayerAttention, attention_maps, rollout
+from glassformer.inspect.places import (
+    LayerAttention,
+    attention_maps,
+    chosen_map,
+    rollout,
+    watch,
+)
 from glassformer.models import name_of
 from glassformer.models.sources import ImageClassifier
 from glassformer.nn.layers import refuse_nan
 from glassformer.preprocessing.images import ImageInput, ImagePreprocessing
 from glassformer.tasks.evaluating import held_out
-from glassformer.tasks.image_subjects import chosen_map, of_image, watch
+from glassformer.tasks.image_subjects import of_image
 from glassformer.tasks.inspecting import IMAGE_VIEWS, InspectsImages
 from glassformer.tasks.labels.predictor import LabelPredictor
 from glassformer.tasks.labels.scores import Classification

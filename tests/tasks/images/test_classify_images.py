@@ -12,9 +12,9 @@ from small_images import CELL, bright_square, squares
 from small_tasks import MACHINE, check_that_it_resumes_exactly, config_of, ready, trained
 
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.inspect.places import watch
 from glassformer.models.sources import ImageClassifier
 from glassformer.tasks import load
-from glassformer.tasks.image_subjects import watch
 from glassformer.tasks.images.task import usual_augmentation
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
