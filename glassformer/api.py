@@ -281,11 +281,7 @@ def read_report(folders: Sequence[Path], out: Path | None) -> Report:
 
 
 def import_model(
-    path: OnePath,
-    out: OnePath | None = None,
-    *,
-    base: OnePath | None = None,
-    force: bool = False,
+    path: OnePath, out: OnePath | None = None, *, base: OnePath | None = None, force: bool = False
 ) -> "ImportedModel":
     """Import a published model into a model folder, or merge an adapter into its `base` model:
     `glassformer import`."""

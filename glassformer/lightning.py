@@ -65,10 +65,7 @@ class Module(LightningModule):
         config = self.objective.config
         optimizer = optimizer_of(self.objective, self.model)
         schedule = LambdaLR(optimizer, lambda step: rate_of(config, step))
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
-        }
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def save(self, folder: "str | PathLike[str]") -> None:
         """Write a model folder, with which every verb works."""

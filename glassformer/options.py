@@ -237,8 +237,7 @@ class Training(TypedDict, total=False):
     early_stopping: Annotated[int, _training("Stop after N validations without improvement.")]
     seed: Annotated[int, _training("Random seed (default: 0).", least=0)]
     devices: Annotated[
-        int,
-        _devices("Number of devices of this machine, or of processes on a CPU (default: 1)."),
+        int, _devices("Number of devices of this machine, or of processes on a CPU (default: 1).")
     ]
     num_nodes: Annotated[int, _devices("Number of machines (default: 1).")]
     strategy: Annotated[

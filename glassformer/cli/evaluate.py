@@ -84,8 +84,7 @@ def compare(
     baseline: Annotated[
         bool,
         options.output(
-            None,
-            "Add logistic regression on TF-IDF or pixels, for classifiers (default: yes).",
+            None, "Add logistic regression on TF-IDF or pixels, for classifiers (default: yes)."
         ),
     ] = True,
     as_json: options.JsonLines = False,
@@ -116,8 +115,7 @@ def compare(
 
 def report(
     runs: Annotated[
-        list[Path],
-        options.argument("RUNS", "Run folders, one or several.", callback=existing_run),
+        list[Path], options.argument("RUNS", "Run folders, one or several.", callback=existing_run)
     ],
     out: Annotated[
         Path | None,

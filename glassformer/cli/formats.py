@@ -25,9 +25,7 @@ def export(
     dtype: Annotated[
         str | None,
         options.output(
-            "DTYPE",
-            "How a GGUF file stores weights: F32, F16 or Q8_0 (default: F32).",
-            "--dtype",
+            "DTYPE", "How a GGUF file stores weights: F32, F16 or Q8_0 (default: F32).", "--dtype"
         ),
     ] = None,
     out: Annotated[

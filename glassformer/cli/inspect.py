@@ -26,8 +26,7 @@ _view = partial(options.option, rich_help_panel="View")
 def inspect(
     run: options.Model,
     text: Annotated[
-        str | None,
-        options.argument("INPUT", "Text to read (default: stdin), or image file."),
+        str | None, options.argument("INPUT", "Text to read (default: stdin), or image file.")
     ] = None,
     view: Annotated[str | None, _view("NAME", VIEWS)] = None,
     over_time: Annotated[bool | None, _view(None, LOOKING_BACK, "--over-time")] = None,
@@ -118,8 +117,7 @@ def explore(
         ),
     ],
     port: Annotated[
-        int,
-        options.option("N", "Port of the address; 0 chooses a free one.", min=0, max=65_535),
+        int, options.option("N", "Port of the address; 0 chooses a free one.", min=0, max=65_535)
     ] = 8000,
     opens: Annotated[bool, options.switch("--open", "Open the page in a browser.")] = False,
 ) -> None:

@@ -100,11 +100,7 @@ def median_size(multiple: int = 1, most: int = MOST_BY_DEFAULT) -> ChooseSize:
 
 
 def read_split_images(
-    config: ImagesConfig,
-    seed: int,
-    folder: Path,
-    choose: ChooseSize,
-    role: Role | None = "label",
+    config: ImagesConfig, seed: int, folder: Path, choose: ChooseSize, role: Role | None = "label"
 ) -> SplitImages:
     """All images, resized, in a store in `folder`, split as the config says. `choose` decides their
     size if the config does not. The role is what belongs to each image, if anything does."""
@@ -160,10 +156,7 @@ def read_images(
 ) -> tuple[list[ImageExample], list[str]]:
     """The images of files, resized into a store in `folder`, and notes on what was left out."""
     finder = ImageFinder(role, image_column, other_column, encoding)
-    with (
-        collecting() as happened,
-        ImageStoreWriter(folder / IMAGES, size, channels) as writer,
-    ):
+    with collecting() as happened, ImageStoreWriter(folder / IMAGES, size, channels) as writer:
         stored = list(writer.add(finder.find(paths)))
     if not stored:
         raise GlassformerError(f"{', '.join(paths)} contains no images.")

@@ -145,9 +145,7 @@ def _apart(relation: str, radii: list[float], random: Random) -> tuple[Point, Po
     most = min(radii) * 0.8  # sideways
     across_first = random.uniform(radii[0] + MARGIN, SIDE - radii[0] - MARGIN)
     across_second = np.clip(
-        across_first + random.uniform(-most, most),
-        radii[1] + MARGIN,
-        SIDE - radii[1] - MARGIN,
+        across_first + random.uniform(-most, most), radii[1] + MARGIN, SIDE - radii[1] - MARGIN
     )
     if relation in ("right of", "below"):  # seen from the other end
         along_first, along_second = SIDE - along_first, SIDE - along_second

@@ -49,11 +49,7 @@ def layer(ours: str, theirs: str, bias: bool = True) -> Iterator[Link]:
 def transposed(ours: str, theirs: str) -> Iterator[Link]:
     """A linear layer whose matrix is (in, out), as GPT-2's."""
     yield Link(
-        (f"{ours}.weight",),
-        f"{theirs}.weight",
-        lambda x: (x.T,),
-        lambda x: x.T,
-        is_transposed=True,
+        (f"{ours}.weight",), f"{theirs}.weight", lambda x: (x.T,), lambda x: x.T, is_transposed=True
     )
     yield same(f"{ours}.bias", f"{theirs}.bias")
 

@@ -249,10 +249,7 @@ class ImportedModel:
 
 
 def import_model(
-    path: str | Path,
-    out: Path | None = None,
-    force: bool = False,
-    base: str | Path | None = None,
+    path: str | Path, out: Path | None = None, force: bool = False, base: str | Path | None = None
 ) -> ImportedModel:
     """Read a folder, a file or a model of the hub, and write its model to `out`. `base` is the
     base model of an adapter, instead of the one that it names."""

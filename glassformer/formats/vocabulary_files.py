@@ -266,11 +266,7 @@ def write_opus(folder: Path, source: Tokenizer, target: Tokenizer) -> dict[str, 
     write_file(folder / SOURCE_VOCABULARY, one.numbered())
     if has_two:
         write_file(folder / TARGET_VOCABULARY, other.numbered())
-    return {
-        "tokenizer_class": "MarianTokenizer",
-        "separate_vocabs": has_two,
-        "unk_token": UNKNOWN,
-    }
+    return {"tokenizer_class": "MarianTokenizer", "separate_vocabs": has_two, "unk_token": UNKNOWN}
 
 
 def read_sentencepiece(path: Path) -> tuple[dict[str, float], bytes, int]:

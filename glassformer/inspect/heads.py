@@ -57,9 +57,7 @@ def heads_in_windows(layers: Sequence[WindowedLayer]) -> Heads:
 
 
 def head_effects(
-    heads: Heads,
-    logits_of: Callable[[], Tensor],
-    has_several_labels: bool = False,
+    heads: Heads, logits_of: Callable[[], Tensor], has_several_labels: bool = False
 ) -> HeadEffects:
     """`logits_of` computes one prediction (V,), or several (…, V), by running the model. If any
     number of labels may apply, it is a yes/no decision for each, and their divergences add up."""

@@ -77,10 +77,7 @@ class OverTime:
     """An input through the training of a model."""
 
     def __init__(
-        self,
-        subject: Subject,
-        inspections: Iterable[tuple[int, Inspection]],
-        record: Record,
+        self, subject: Subject, inspections: Iterable[tuple[int, Inspection]], record: Record
     ) -> None:
         """`inspections` are those of the snapshots, with their steps, the last one first; they are
         made one at a time, and only what is shown is kept."""

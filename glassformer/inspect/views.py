@@ -326,11 +326,7 @@ def _cell(columns: int) -> float:
 
 
 def _frame(
-    axes: "Axes",
-    size: tuple[int, ...],
-    grid: tuple[int, ...],
-    cell: tuple[int, int],
-    colour: str,
+    axes: "Axes", size: tuple[int, ...], grid: tuple[int, ...], cell: tuple[int, int], colour: str
 ) -> None:
     """A frame around a cell of the grid that covers an image of this size."""
     from matplotlib.patches import Rectangle

@@ -62,9 +62,7 @@ class Bert(HeadedModel):
         if not config.has_head:
             return
         self.transform = nn.Sequential(
-            Linear(config.d_model, config.d_model, bias=config.bias),
-            nn.GELU(),
-            make_norm(config),
+            Linear(config.d_model, config.d_model, bias=config.bias), nn.GELU(), make_norm(config)
         )
         self.head = Linear(config.d_model, vocab_size)
         initialize(self.transform, config.initialization, config.num_layers)

@@ -47,11 +47,7 @@ class Ensemble(TextClassifier):
     """(2,) a and b."""
 
     def __init__(
-        self,
-        config: EnsembleConfig,
-        width: int,
-        context_length: int | None,
-        vocab_size: int | None,
+        self, config: EnsembleConfig, width: int, context_length: int | None, vocab_size: int | None
     ) -> None:
         """`vocab_size` is None without a vocabulary; then there is no bag."""
         super().__init__(config, width, context_length)

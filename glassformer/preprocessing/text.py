@@ -27,12 +27,7 @@ from glassformer.data.labelled_texts import read_examples, read_texts
 from glassformer.data.rows import Array
 from glassformer.data.tag_schemes import SchemeName
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.preprocessing import (
-    LabelledExample,
-    LabelledInputs,
-    Preprocessing,
-    TextInput,
-)
+from glassformer.preprocessing import LabelledExample, LabelledInputs, Preprocessing, TextInput
 from glassformer.text.tokenizers import START, Frame, Tokenizer, encode_texts, readable
 from glassformer.text.word_cache import Ids, WordCache, id_type, ids_of
 from glassformer.text.words import ByteCount, ByteCounter
@@ -112,10 +107,7 @@ class TextPreprocessing(LabelledInputs):
         before, end = self.tokenizer.begins_with, self.tokenizer.end_of_text
         return (
             TextInput(
-                tokenizer="tokenizer",
-                before=before,
-                if_empty=None if before else end,
-                end=end,
+                tokenizer="tokenizer", before=before, if_empty=None if before else end, end=end
             ),
         )
 

@@ -43,12 +43,7 @@ FIRST_TEXT = "The train slowly left the station"  # for models without a run
 BACKLOG = 64  # connections that wait to be accepted
 
 
-def explore(
-    folders: Sequence[Path],
-    port: int,
-    ready: Notify,
-    notify: Notify = silently,
-) -> None:
+def explore(folders: Sequence[Path], port: int, ready: Notify, notify: Notify = silently) -> None:
     """Serve the models until a signal comes. `ready` gets the address, when it can be opened, and
     `notify` what the user should know."""
     try:

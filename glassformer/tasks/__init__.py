@@ -92,10 +92,7 @@ def predictor_of(path: str | os.PathLike[str]) -> type[Predictor]:
 
 
 def load_for(
-    path: str | os.PathLike[str],
-    kind: type[PredictorT],
-    verb: str,
-    quantize: str | None = None,
+    path: str | os.PathLike[str], kind: type[PredictorT], verb: str, quantize: str | None = None
 ) -> PredictorT:
     """The model in a folder; raise unless it has this verb of this kind of predictor."""
     predictor = load(path, quantize)

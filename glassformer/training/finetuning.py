@@ -37,10 +37,7 @@ from glassformer.text.tokenizers import Tokenizer
 
 
 def moved_rows(
-    weights: dict[str, Tensor],
-    wanted: dict[str, Tensor],
-    before: Preprocessing,
-    now: Preprocessing,
+    weights: dict[str, Tensor], wanted: dict[str, Tensor], before: Preprocessing, now: Preprocessing
 ) -> dict[str, Tensor]:
     """The weights of a trained model for one that differs in its vocabulary only. `before` and
     `now` have the tokenizers of both; `wanted` the shapes."""

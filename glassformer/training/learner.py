@@ -87,11 +87,7 @@ def recompute_activations(model: nn.Module) -> None:
 # --- learner ---
 
 LOWER = "Lower the learning rate, e.g. --set training.learning_rate=1e-4."  # if training diverges
-PRECISIONS: dict[str, Any] = {
-    "float32": "32-true",
-    "bfloat16": "bf16-mixed",
-    "float16": "16-mixed",
-}
+PRECISIONS: dict[str, Any] = {"float32": "32-true", "bfloat16": "bf16-mixed", "float16": "16-mixed"}
 
 
 class Batch:

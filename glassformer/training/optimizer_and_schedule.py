@@ -136,11 +136,7 @@ def _inner_matrices(model: nn.Module) -> set[int]:
 # x → a x + b x³ + c x⁵, one after the other: each brings the singular values that the one before
 # left, at first [0.02, 1], as close to 1 as any such polynomial can. In the end: within 10 %. Those
 # below 0.02 grow 55 times, the product of the a: 0.007 becomes 0.38.
-POLYNOMIALS = (
-    (7.7110, -22.1139, 16.2488),
-    (3.2153, -2.4112, 0.5013),
-    (2.2183, -1.5940, 0.4108),
-)
+POLYNOMIALS = ((7.7110, -22.1139, 16.2488), (3.2153, -2.4112, 0.5013), (2.2183, -1.5940, 0.4108))
 
 
 def orthogonal(matrices: Tensor) -> Tensor:

@@ -605,12 +605,7 @@ PICTURES = (
 )
 ENDINGS = (".html", ".json")
 STYLES = ("page.css", "report.css")
-SCRIPTS = (
-    "elements.js",
-    "scales.js",
-    *(f"pictures/{name}.js" for name in PICTURES),
-    "report.js",
-)
+SCRIPTS = ("elements.js", "scales.js", *(f"pictures/{name}.js" for name in PICTURES), "report.js")
 
 
 def page(reports: Sequence[Report], names: Sequence[str] = ("",)) -> str:

@@ -15,13 +15,7 @@ from glassformer.data.images import Pixels
 from glassformer.inspect import Floats
 from glassformer.inspect.alignment import ImageAttention
 from glassformer.inspect.inspection import Subject
-from glassformer.inspect.places import (
-    LayerAttention,
-    attention_maps,
-    chosen_map,
-    rollout,
-    watch,
-)
+from glassformer.inspect.places import LayerAttention, attention_maps, chosen_map, rollout, watch
 from glassformer.models import name_of
 from glassformer.models.sources import ImageClassifier
 from glassformer.nn.layers import refuse_nan

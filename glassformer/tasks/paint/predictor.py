@@ -108,10 +108,7 @@ class PaintPredictor(InspectsImages):
         return of_painting(self.model, self.preprocessing, image)
 
     def evaluate(
-        self,
-        paths: str | Sequence[str],
-        image_column: str | None = None,
-        encoding: str = "utf-8",
+        self, paths: str | Sequence[str], image_column: str | None = None, encoding: str = "utf-8"
     ) -> PaintResult:
         """Bits per dimension on images: what the colour of each pixel costs, given those before it.
 
