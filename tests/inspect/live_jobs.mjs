@@ -76,6 +76,10 @@ export const JOBS = {
     }
     return { wrong, changed: kept.map(([trace, then]) => difference(seenIn(trace), then)) };
   },
+  // The multiplications of each step of writing the last input.
+  async costs({ makeLive, cacheSteps }, { live, inputs, silent }) {
+    return [...cacheSteps(await makeLive(live), inputs, silent)];
+  },
   async failures({ makeLive }, { live, calls }) {
     const model = await makeLive(live);
     return calls.map((call) => failureOf(() => model.trace(...call)));

@@ -131,7 +131,7 @@ def in_chromium(*jobs: tuple[str, dict[str, Any]]) -> list[Any]:
     """The same by Chromium, from a page on disk with the policy of our pages."""
     scripts = "\n".join(map(part, LIVE_SCRIPTS))
     program = Path(__file__).with_name("live_jobs.mjs").read_text(encoding="utf-8")
-    api = "{ makeLive, agreement, makeTokenizer, readText, greedyTranslation }"
+    api = "{ makeLive, agreement, makeTokenizer, readText, greedyTranslation, cacheSteps }"
     page = f"""<!DOCTYPE html><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy"
   content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">

@@ -3,6 +3,7 @@
 
 // What one query attends to: the shares of its first `count` keys, in `shares`. `factor` is 1 / √d.
 function attentionRow(shares, query, at, key, keyAt, stride, count, d, factor, bias, biasAt) {
+  multiplications.scores += count * d;
   let s = 0;
   for (; s + 3 < count; s += 4) { // four sums that do not wait for each other
     const a = keyAt + s * stride, b = a + stride, c = b + stride, e = c + stride;
@@ -21,6 +22,7 @@ function attentionRow(shares, query, at, key, keyAt, stride, count, d, factor, b
 
 // The mean of the values by these shares, into `out` from place `at` on.
 function meanOfValues(out, at, shares, value, valueAt, stride, count, d, sums) {
+  multiplications.values += count * d;
   sums.fill(0, 0, d);
   let s = 0;
   for (; s + 3 < count; s += 4) {
@@ -39,9 +41,9 @@ function meanOfValues(out, at, shares, value, valueAt, stride, count, d, sums) {
 
 // An attention layer on its vectors: `query` (T, H · d), `key` and `value` (S, G · d), and a table of
 // biases by distance, or null. The last query is at the last key if it is causal.
-function makeAttention({ numHeads, numGroups, d, isCausal, distances }) {
+function makeAttention({ numHeads, numGroups, d, isCausal, isScaled, distances }) {
   const perGroup = numHeads / numGroups, queryWidth = numHeads * d, keyWidth = numGroups * d;
-  const sums = new Float64Array(d), factor = 1 / Math.sqrt(d);
+  const sums = new Float64Array(d), factor = isScaled ? 1 / Math.sqrt(d) : 1;
   let shares = new Float64Array(64);
 
   // The biases of head h for all distances begin here; that of key 0 for query t.

@@ -3,7 +3,7 @@
 
 function makeBlock(name, parts, config, places, isCausal, scratch) {
   const own = makeHeads(`${name}.attention`, parts, config, { ...places, isCausal });
-  const nothing = { rotation: null, distances: null, isCausal: false };
+  const nothing = { rotation: null, distances: null, isScaled: places.isScaled, isCausal: false };
   const hasCross = parts.linear(`${name}.cross_attention.query`) !== null;
   const cross = hasCross ? makeHeads(`${name}.cross_attention`, parts, config, nothing) : null;
   const feed = makeFeedForward(`${name}.feedforward`, parts, config, scratch);
@@ -60,12 +60,12 @@ function makeBlock(name, parts, config, places, isCausal, scratch) {
 }
 
 // The projections of an attention layer and its heads.
-function makeHeads(name, parts, config, { rotation, distances, isCausal }) {
+function makeHeads(name, parts, config, { rotation, distances, isScaled, isCausal }) {
   const { num_heads: H, num_kv_heads: G, head_dim: d } = config;
   const query = parts.linear(`${name}.query`), key = parts.linear(`${name}.key`);
   const value = parts.linear(`${name}.value`), output = parts.linear(`${name}.output`);
   const queryNorm = parts.norm(`${name}.query_norm`), keyNorm = parts.norm(`${name}.key_norm`);
-  const attention = makeAttention({ numHeads: H, numGroups: G, d, isCausal, distances });
+  const attention = makeAttention({ numHeads: H, numGroups: G, d, isCausal, isScaled, distances });
 
   function projected(x, part, norm, heads, old, first, last, isRotated) {
     const rows = rowsAfter(old, first, part.width, last);

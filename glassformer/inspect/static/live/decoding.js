@@ -120,3 +120,19 @@ function* searchTreeSteps(logitsAfter, name, options) {
     best: best.ids.map(name), score: best.score, greedy: greedy.ids.map(name), greedy_score: greedy.score,
   };
 }
+
+// What each token of a text costs when it is written: the multiplications with the keys and values of
+// earlier tokens kept, and with all of them computed again. Each `next()` of the generator is one
+// step. The source of a translation is encoded before, and in no step. The model must be a new one.
+function* cacheSteps(model, inputs, silent) {
+  const ids = inputs.at(-1), source = inputs.slice(0, -1);
+  const costOf = (length, changes) => {
+    const seen = model.trace(...source, ids.slice(0, length), silent, changes);
+    const start = { ...multiplications };
+    seen.logits(length - 1);
+    return { ...Object.values(seen.counts).at(-1), logits: multipliedSince(start).weights };
+  };
+  for (let length = 1; length <= ids.length; length += 1) {
+    yield { kept: costOf(length, []), anew: costOf(length, ["uncached"]) };
+  }
+}

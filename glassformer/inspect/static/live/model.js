@@ -11,6 +11,13 @@
 // "cross" as the fourth item. What a call has in common with the one before is not computed again:
 // the beginning of a text, the layers below a head that was switched off, the source of a
 // translation. So typing at the end of a text costs one token.
+//
+// After the heads, a call takes changes of the model, names of these:
+//
+//   unscaled      scores are not divided by √d
+//   unpositioned  no positions: nothing is added to embeddings or scores, nothing is rotated
+//   unmasked      tokens attend to later ones, too
+//   uncached      what the last stream computed before is computed again
 
 async function makeLive(packed) {
   return liveModel(packed, await unpackWeights(packed.weights));
@@ -19,10 +26,17 @@ async function makeLive(packed) {
 function liveModel(packed, weights) {
   const { config } = packed;
   const parts = partsOf(weights, config);
-  const streams = packed.streams.map((each) => makeStream(each, parts, weights, config));
+  const streamsWith = (changes) => packed.streams.map((each) => makeStream(each, parts, weights, config, changes));
+  const streams = streamsWith([]), variants = new Map(); // with changes, by their names
   const steps = packed.read_out.map(([kind, name]) => [kind, parts[kind]?.(name)]);
   const last = streams.at(-1);
-  let before = {}; // the states of the last call, by stack
+
+  // The streams with these changes, and the states of the last call of these, by stack.
+  function variantOf(changes) {
+    const parts = changes.filter((each) => each !== "uncached").sort(), name = parts.join();
+    if (!variants.has(name)) variants.set(name, { streams: parts.length ? streamsWith(parts) : streams, before: {} });
+    return variants.get(name);
+  }
 
   function readOut(state) {
     let x = Float32Array.from(state);
@@ -37,22 +51,25 @@ function liveModel(packed, weights) {
   }
 
   function trace(...inputs) {
-    const silent = inputs[streams.length] ?? [];
+    const silent = inputs[streams.length] ?? [], changes = inputs[streams.length + 1] ?? [];
     checkSilent(silent, streams);
-    const states = {};
-    streams.forEach((stream, n) => {
-      const memory = stream.memory === null ? null : states[stream.memory];
-      const own = silent.filter(([stack]) => stack === stream.stack);
-      states[stream.stack] = stream.run(inputs[n], own, memory, before[stream.stack]);
+    const states = {}, counts = {}, variant = variantOf(changes);
+    variant.streams.forEach((stream, n) => {
+      const { stack } = stream, memory = stream.memory === null ? null : states[stream.memory];
+      const own = silent.filter(([other]) => other === stack), start = { ...multiplications };
+      const isForgotten = stack === last.stack && changes.includes("uncached");
+      states[stack] = stream.run(inputs[n], own, memory, isForgotten ? undefined : variant.before[stack]);
+      counts[stack] = multipliedSince(start);
     });
-    before = states;
+    variant.before = states;
     const ids = inputs[streams.length - 1], length = packed.pooling ? 1 : ids.length; // predictions
     const final = states[last.stack].hidden.at(-1);
     return {
       ids: inputs.slice(0, streams.length),
       length,
       silent,
-      stacks: Object.fromEntries(streams.map((each) => [each.stack, each.seen(states[each.stack])])),
+      counts, // of multiplications, by stack
+      stacks: Object.fromEntries(variant.streams.map((each) => [each.stack, each.seen(states[each.stack])])),
       readOut,
       // How much each token adds to each logit, [label][token], if the read-out of their sum is one
       // matrix.
@@ -77,6 +94,8 @@ function liveModel(packed, weights) {
 
   return { trace, readOut, positions, config, check: packed.check, dtype: packed.weights.dtype, weights };
 }
+
+const multipliedSince = (start) => Object.fromEntries(Object.keys(start).map((name) => [name, multiplications[name] - start[name]]));
 
 // One vector from those of a text, (T, D): the mean, the largest numbers, the first or the last
 // vector, or a sum in which rare tokens count more (nn/pooling.py).
@@ -168,11 +187,12 @@ function makeScratch() {
 
 // --- a stack of blocks and the embedding before it ---
 
-function makeStream(described, parts, weights, config) {
-  const { stack, memory, is_causal: isCausal } = described;
+function makeStream(described, parts, weights, config, changes) {
+  const { stack, memory } = described, isCausal = described.is_causal && !changes.includes("unmasked");
   const D = config.d_model, numLayers = described.num_layers;
   const scratch = makeScratch();
-  const around = makePlaces(described, weights, config);
+  const isPlaced = !changes.includes("unpositioned"), isScaled = !changes.includes("unscaled");
+  const around = { ...(isPlaced ? makePlaces(described, weights, config) : NO_PLACES), isScaled };
   const blocks = Array.from({ length: numLayers }, (_, n) => {
     return makeBlock(`${stack}.${n}`, parts, config, around, isCausal, scratch);
   });
@@ -242,6 +262,8 @@ function sharedPrefix(one, other) {
   while (n < one.length && n < other.length && one[n] === other[n]) n += 1;
   return n;
 }
+
+const NO_PLACES = { rotation: null, distances: null, add() {} };
 
 // Positions: what is added to embeddings, how queries and keys are rotated, biases by distance.
 function makePlaces({ positions }, weights, config) {

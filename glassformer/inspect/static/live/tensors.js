@@ -1,8 +1,12 @@
 // The arithmetic of the model in the page: rows of numbers in Float32Arrays, sums in double.
 // A matrix product reads each weight once for several rows, and nothing is allocated in a loop.
 
+// How many multiplications products of matrices have taken so far: one addition for each call.
+const multiplications = { weights: 0, scores: 0, values: 0 };
+
 // out = x · weightᵀ + bias for the rows from `first` to `last`; weight is (width, depth), by rows.
 function linear(out, x, first, last, weight, bias, width, depth) {
+  multiplications.weights += (last - first) * width * depth;
   let column = 0;
   for (; column + 3 < width; column += 4) {
     let row = first;
