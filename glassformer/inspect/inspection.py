@@ -121,6 +121,16 @@ class PixelInput:
 
 
 @dataclass(frozen=True, eq=False)
+class Member:
+    """A part of an ensemble that predicts labels."""
+
+    weight: float
+    """Its share in the logits of the prediction, at the temperature of the model."""
+    logits: Array
+    """(C,) its logits times that share."""
+
+
+@dataclass(frozen=True, eq=False)
 class Subject:
     """A model and its input, ready to run."""
 
@@ -194,6 +204,9 @@ class Subject:
     """(T, C): how much each token adds to each logit, if the logits are a sum over tokens."""
     bias: Array | None = None
     """(C,): the bias that is added to this sum."""
+    members: tuple[Member, ...] = ()
+    """The layers, and the bag of n-grams that predicts labels with them: their logits sum to those
+    of the prediction."""
     reads_words_alone: bool = False
     """Whether the contribution of a token depends on its own words only."""
     longest_ngram: int = 1

@@ -159,6 +159,10 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "first_token": subject.first_token,
         "labels": list(subject.labels),
         "contributions": contributions_of(seen),
+        "members": [
+            {"weight": member.weight, "logits": member.logits.tolist()}
+            for member in subject.members
+        ],
         "rollout": None if subject.rollout is None else subject.rollout().tolist(),
         "lens": None,
         "path": None,

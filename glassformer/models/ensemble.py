@@ -106,16 +106,6 @@ class Ensemble(TextClassifier):
         return mean - mean.detach() + together  # the value of one, the gradient of the other
 
 
-def caveat(model: nn.Module) -> str:
-    """What else than its layers decides the predictions of a model, in words."""
-    if not isinstance(model, Ensemble) or model.bag is None:
-        return ""
-    if not model.shares[0]:
-        return (
-            "the label is predicted by the bag of n-grams beside the layers alone: the layers did "
-            "not improve the predictions on held-out texts"
-        )
-    return (
-        "the label is predicted by the layers and by a bag of n-grams beside them: attention shows "
-        "only how the layers read the text"
-    )
+def has_bag(model: nn.Module) -> bool:
+    """Whether a bag predicts the labels together with the layers."""
+    return isinstance(model, Ensemble) and model.bag is not None

@@ -26,7 +26,7 @@ from glassformer.inspect.inspection import Inspection, Stream, Subject
 from glassformer.inspect.over_time import OverTime, Record
 from glassformer.inspect.words import Contexts, Use, vectors_of
 from glassformer.machine.threads import check_wanted
-from glassformer.models.ensemble import caveat
+from glassformer.models.ensemble import has_bag
 from glassformer.nn.attention import merge_projections
 from glassformer.nn.layers import Embedding
 from glassformer.preprocessing.images import ImageInput
@@ -132,7 +132,7 @@ def predicts(model: Any) -> bool:
 def reads_only_vectors(model: Any) -> bool:
     """Whether all it knows of a text comes from the vectors of its tokens: a bag reads words."""
     has_vectors = any(isinstance(part, Embedding) for part in model.modules())
-    return predicts(model) and has_vectors and not caveat(model)
+    return predicts(model) and has_vectors and not has_bag(model)
 
 
 def can_be_read_out(model: Any) -> bool:

@@ -25,10 +25,10 @@ from glassformer.generation.beam import Beams, Hypothesis, Trace, beam_search
 from glassformer.generation.protocol import Decoder
 from glassformer.inspect import Array
 from glassformer.inspect.capture import stacks_of
-from glassformer.inspect.inspection import Entry, Stream, Subject, adds_vectors, is_rotary
+from glassformer.inspect.inspection import Entry, Member, Stream, Subject, adds_vectors, is_rotary
 from glassformer.models import name_of
 from glassformer.models.bert import Bert
-from glassformer.models.ensemble import caveat
+from glassformer.models.ensemble import Ensemble
 from glassformer.models.heads import Labeller, LanguageModel, TokenTagger
 from glassformer.models.sources import Translator
 from glassformer.models.stack import StreamWiring
@@ -113,6 +113,10 @@ def _path(trace: Trace, best: Hypothesis, ends: Sequence[int]) -> list[int]:
 SPARE_STEPS = 4  # by which a text that is searched may exceed the one that is shown
 WRITTEN_STEPS = 40  # tokens by which a text is continued
 CUT_OFF = "the translation reached the maximum length and was cut off"
+BAG_ALONE = (
+    "the bag of n-grams predicts the label alone, and attention explains nothing of it: the layers "
+    "did not improve the predictions on held-out texts"
+)
 
 
 def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: str) -> Subject:
@@ -208,7 +212,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
     is_tagger = isinstance(model, TokenTagger)
     read_out: Callable[[Tensor, Tensor], Tensor] | None = getattr(model, "read_out", None)
     tokenizer, frame = preprocessing.tokenizer, preprocessing.frame(model.context_length)
-    remark = caveat(model)
+    members = _members(model, inputs)
 
     def run_rows() -> Tensor:
         logits = model(inputs) / model.temperature  # (B, C), or (B, T, C) for a tagger
@@ -222,7 +226,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         f"{model.body_name}." if model.body_name else "",
         is_causal=model.is_causal,
         run=lambda: run_rows()[0],
-        run_rows=None if remark else run_rows,
+        run_rows=None if members else run_rows,
         read_at={"first": [0], "last": [-1]}.get(getattr(model.config, "pooling", "")),
         name_of=model.labels.__getitem__,
         token_of=tokenizer.token,
@@ -233,7 +237,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         num_left_out=_num_left_out(whole, frame),
         focus=_last(ids, frame) if is_tagger else 0,
         read_out=None if read_out is None else partial(_read_out, model, read_out, inputs),
-        contributions=None if remark else _contributions(model, inputs[0]),
+        contributions=None if members else _contributions(model, inputs[0]),
         reads_words_alone=model.reads_words_alone,
         longest_ngram=getattr(model.config, "ngrams", 1),
         reads_letters=getattr(model.config, "char_ngrams", 0) > 0,
@@ -241,8 +245,9 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         has_several_labels=model.config.multi_label,
         num_vectors=tokenizer.vocab_size,  # a bag has some for sequences of tokens as well
         # Beside the layers, a bag reads the words themselves: it has no vectors to look at.
-        module=None if remark else model,
-        remarks=(remark,) if remark else (),
+        module=None if members else model,
+        members=members,
+        remarks=(BAG_ALONE,) if members and not members[0].weight else (),
     )
 
 
@@ -408,6 +413,18 @@ def _read_out(
     """Logits (1, C) or (T, C) from the states of a layer (T, D)."""
     logits = read(states[None], inputs) / model.temperature
     return logits if logits.dim() == 2 else logits[0]
+
+
+@torch.inference_mode()
+def _members(model: Labeller, inputs: Tensor) -> tuple[Member, ...]:
+    """What the layers and the bag of an ensemble add to the logits; nothing for other models."""
+    if not isinstance(model, Ensemble) or model.bag is None:
+        return ()
+    shares = (model.shares / model.temperature).tolist()
+    return tuple(
+        Member(share, (share * logits[0]).cpu().numpy())
+        for share, logits in zip(shares, model.members(inputs), strict=True)
+    )
 
 
 @torch.inference_mode()

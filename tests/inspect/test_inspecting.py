@@ -199,19 +199,22 @@ def test_a_bag_of_words_has_predictions_but_nothing_to_look_into():
     assert len(seen.predictions) == 1
 
 
-def test_a_bag_beside_the_layers_is_part_of_the_prediction_and_is_noted():
+def test_the_members_of_an_ensemble_sum_to_the_logits_and_a_bag_alone_is_noted():
     tokenizer = words()
     shape = SHAPE | {"vocab_size": tokenizer.vocab_size, "labels": ("a", "b"), "bag": True}
     model = Classifier(ClassifierConfig(**shape)).eval()
     torch.nn.init.normal_(model.bag.embedding.weight)
     predictor = ClassifyPredictor(model, TextPreprocessing(tokenizer=tokenizer))
     seen = predictor.inspect("one two")
-    assert [each for each in seen.notes if "attention shows only how the layers read" in each]
+    assert seen.notes == ()
+    layers, bag = seen.subject.members
+    assert layers.weight == bag.weight == 1.0
+    assert layers.logits + bag.logits == pytest.approx(seen.logits[0], abs=1e-4)
     found = {each.token: each.probability for each in seen.predictions[0].options}
     assert found == pytest.approx(predictor.classify("one two").scores)
     model.weigh([0.0, 1.0])
     assert predictor.ablation("one two").effects.divergence.max() == 0
-    assert "by the bag of n-grams beside the layers alone" in predictor.inspect("one two").notes[0]
+    assert "the bag of n-grams predicts the label alone" in predictor.inspect("one two").notes[0]
 
 
 def test_an_empty_text_is_an_error(chars):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from picture_models import captioner, multiscale, painter, picture, shaken, vit
 from PIL import Image
 
@@ -17,7 +18,7 @@ from glassformer.inspect.inspection import Inspection
 from glassformer.inspect.story import page, story_data
 from glassformer.inspect.views import draw
 from glassformer.models.bag import Bag, BagConfig
-from glassformer.models.classifier import Tagger, TaggerConfig
+from glassformer.models.classifier import Classifier, ClassifierConfig, Tagger, TaggerConfig
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.classify.task import ClassifyPredictor
 from glassformer.tasks.tag.predictor import TagPredictor
@@ -266,6 +267,38 @@ def test_a_bag_shows_what_each_word_adds_and_says_what_it_lacks(tmp_path: Path) 
     total = sum(data["values"][best]) + data["bias"][best]
     assert total == pytest.approx(float(seen.logits[0, best]), abs=1e-4)
     assert f"score {total:.3g}"[:9] in found["step"]
+
+
+@needs_chromium
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_an_ensemble_shows_whose_answer_it_is(multi_label: bool, tmp_path: Path) -> None:
+    known, labels = words(), ("good", "bad", "fair")
+    shape = {"num_layers": 1, "d_model": 16, "num_heads": 2, "context_length": 8, "bag": True}
+    config = ClassifierConfig(
+        **shape,
+        vocab_size=known.tokenizer.vocab_size,
+        labels=labels,
+        multi_label=multi_label,
+    )
+    model = shaken(Classifier(config))
+    model.weigh([0.75, 0.5])
+    model.temperature.fill_(1.5)
+    predictor = ClassifyPredictor(model, known)
+    seen = predictor.inspect("one two one")
+    body = """return { logits: memberLogits(scene), shares: memberShares(scene),
+      rows: section("prediction").querySelectorAll(".of-labels tbody tr").length,
+      cells: textsOf(".of-labels [data-of^='member/2']"),
+      sums: ["member", "member-share"].map((name) => operations.get(name).lines(0, 1)) };"""
+    found = shown(seen, body, tmp_path)
+    layers, bag, both = found["logits"]
+    with torch.no_grad():
+        logits = model(torch.tensor([seen.subject.streams[0].ids]))[0] / 1.5
+    assert both == pytest.approx(logits.tolist(), abs=1e-4)
+    assert [a + b for a, b in zip(layers, bag, strict=True)] == pytest.approx(both, abs=1e-4)
+    together = dict(zip(labels, found["shares"][2], strict=True))
+    assert together == pytest.approx(predictor.classify("one two one").scores, abs=1e-4)
+    assert found["rows"] == len(found["cells"]) == 3
+    assert "the layers" in str(found["sums"])
 
 
 @needs_chromium

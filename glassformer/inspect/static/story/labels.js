@@ -49,6 +49,33 @@ function drawLabelLens(place, scene) {
   }
 }
 
+// Layers and a bag of n-grams that predict together: the logits of each, which are added, and the
+// probabilities that each would give alone.
+function drawMembers(place, scene) {
+  add(place, "h3", {}, "Whose answer it is");
+  const [layers, bag] = scene.members.map(({ weight }) => number(weight));
+  const box = addFigure(place, { name: "Whose answer it is", style: "wide", caption: `Layers and a bag of n-grams beside them predict together: logit = a · layers + b · bag, with a = ${layers} and b = ${bag}. ${scene.members[0].weight ? "Attention shows only how the layers read the text. " : ""}Alone: the probabilities that the logits of one member give.` });
+  const table = add(add(box, "div", { class: "scroll" }), "table", { class: "lens of-labels" });
+  const head = add(add(table, "thead"), "tr");
+  for (const name of ["", "a · layers", "+ b · bag", "= logit", "layers alone", "bag alone", "together"]) add(head, "th", { scope: "col" }, name);
+  const body = add(table, "tbody"), logits = memberLogits(scene), shares = memberShares(scene);
+  for (const { token } of scene.predictions[0].options) {
+    const row = add(body, "tr"), label = scene.labels.indexOf(token);
+    add(row, "th", { dir: "auto", scope: "row" }, short(visible(token), 22));
+    logits.forEach((part, n) => means(add(row, "td", {}, withSign(part[label])), "member", n, label));
+    shares.forEach((part, n) => {
+      const cell = means(add(row, "td", {}, percent(part[label])), "member-share", n, label);
+      cell.style.setProperty("--share", part[label]);
+      cell.classList.toggle("sure", part[label] > 0.6);
+    });
+  }
+}
+
+// Of the layers, of the bag, and of both together.
+const memberLogits = ({ members: [layers, bag] }) => [layers.logits, bag.logits, layers.logits.map((each, n) => each + bag.logits[n])];
+const memberShares = (scene) => memberLogits(scene).map((part) => (scene.totals === null ? part.map((each) => 1 / (1 + Math.exp(-each))) : sharesOf(part)));
+const MEMBERS = ["the layers", "the bag of n-grams", "both together"];
+
 // A sum over words: what each adds to the logit of a label. Blue is for it, orange against it.
 function drawContributions(place, scene) {
   const { values, bias, logits, is_alone: isAlone, longest_ngram: longest, reads_letters: readsLetters } = scene.contributions;

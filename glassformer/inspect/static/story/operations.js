@@ -268,6 +268,25 @@ declare("option", {
   },
 });
 
+declare("member", {
+  sources: (part, label) => (part < 2 ? [] : [ref("member", 0, label), ref("member", 1, label)]),
+  lines(part, label) {
+    const values = memberLogits(scene).map((logits) => logits[label]), { weight } = scene.members[part] ?? {};
+    const title = [`logit of ${quoted(scene.labels[label])}: ${MEMBERS[part]}`];
+    if (part === 2) return [title, [`${signed(values[0])} + ${signed(values[1])}`, ...equals(values[2])]];
+    return [title, weight ? [`share · logit = ${inSum(weight)} · ${signed(values[part] / weight)}`, ...equals(values[part])] : ["its share is 0"]];
+  },
+});
+
+declare("member-share", {
+  sources: (part) => scene.labels.map((_, label) => ref("member", part, label)),
+  lines(part, label) {
+    const logits = memberLogits(scene)[part], p = memberShares(scene)[part][label];
+    const how = scene.totals === null ? `1 / (1 + e^${inSum(-logits[label])})` : `e^logit / Σ e^logit = e^${inSum(logits[label])} / e^${inSum(logSum(logits))}`;
+    return [[`probability of ${quoted(scene.labels[label])}: ${MEMBERS[part]}${part < 2 ? " alone" : ""}`], [`${how} = `, term(percent(p, 2), "result")]];
+  },
+});
+
 declare("sampled", {
   sources: () => [ref("slider", 0), ref("slider", 1), ref("slider", 2), ref("token", mainStream(), predictionAt(scene))],
   lines(n) {

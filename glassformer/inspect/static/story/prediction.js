@@ -16,6 +16,7 @@ chapters.push({
     const controls = add(place, "div", { class: "controls" }), sides = add(place, "div", { class: "side" });
     if (isSampled(scene)) drawSampling(add(sides, "div"), scene, controls);
     else drawOptions(add(sides, "div"), scene);
+    if (scene.members?.length) drawMembers(place, scene);
     if (scene.contributions) drawContributions(place, scene);
     if (isPicture && scene.predicts === "next") drawSurprisePicture(add(sides, "div"), scene);
     else if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(add(sides, "div"), scene);
