@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import UsageError
 from glassformer.inspect import Array, Doubles, Floats, Ids
-from glassformer.nn.blocks import Stack
+from glassformer.nn.blocks import Block, Stack
 from glassformer.nn.observe import listening
 from glassformer.nn.patches import Grid
 from glassformer.nn.windows import WindowAttention
@@ -42,6 +42,8 @@ class Capture:
         self.cross_vectors: list[list[Tensor]] = []
         self.biases: list[Tensor] = []
         self.states: list[Tensor] = []
+        self.added: list[list[Tensor]] = []
+        """What each part of each block added to the states: (T, D) each."""
 
     @property
     def attention(self) -> Array:
@@ -110,8 +112,11 @@ def capturing(
         listening([attention.vectors for attention in cross], first_row) as cross_vectors,
         listening([attention.bias_tap for attention in attentions[:1]]) as biases,
         listening([stack.tap], first_row) as (states,),
+        listening([block.added for block in stack if isinstance(block, Block)], first_row) as added,
     ):
         yield seen
+    num_parts = 3 if all_cross else 2
+    seen.added = [parts[-num_parts:] for parts in added]
     seen.weights, seen.cross_weights = weights, cross_weights
     seen.vectors, seen.cross_vectors = vectors, cross_vectors
     seen.biases = biases[0] if biases else []

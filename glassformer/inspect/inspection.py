@@ -131,6 +131,19 @@ class Member:
 
 
 @dataclass(frozen=True, eq=False)
+class LinearReadOut:
+    """A read-out that is linear once the scale of its norm is held:
+    logits = head(Σ share · norm(state)) / temperature."""
+
+    norm: nn.Module
+    head: nn.Linear
+    temperature: float = 1.0
+    shares: Callable[[Tensor], Tensor] | None = None
+    """How much each state counts in the vector that is read out, (T,), from the normalised states
+    (T, D). None: each state is read out."""
+
+
+@dataclass(frozen=True, eq=False)
 class Subject:
     """A model and its input, ready to run."""
 
@@ -160,6 +173,9 @@ class Subject:
     read_out: Callable[[Tensor], Tensor] | None = None
     """Logits (…, C) from the states of the last stream after any layer (…, D), if that is what the
     model does with the last one."""
+    linear: LinearReadOut | str = ""
+    """How logits are computed from the last states, if they are a sum over what the parts of the
+    model add to these; otherwise why they are not."""
     search: Callable[[], dict[str, Any]] | None = None
     """Continues the input by beam search, and returns the search tree."""
     write: Callable[[], str] | None = None

@@ -107,6 +107,7 @@ LIVE_SCRIPTS = (
     "live/attention.js",
     "live/block.js",
     "live/model.js",
+    "live/residual.js",
     "live/weights.js",
     "live/tokenizer.js",
     "live/stamp.js",

@@ -22,6 +22,7 @@ from glassformer.inspect.history import history_data
 from glassformer.inspect.inspection import Inspection, Stream
 from glassformer.inspect.live import LIVE_SCRIPTS, live
 from glassformer.inspect.page import SHARED, assembled, part
+from glassformer.inspect.residual import residual_data
 from glassformer.inspect.story_data import (
     attribution_data,
     contributions_of,
@@ -171,6 +172,7 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
     }
     if subject.module is not None and "live" not in without:
         data["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
+    data["residual"] = residual_data(seen, is_live=data["live"] is not None)
     if seen.has_layers:
         data["path"] = _path(seen.hidden)
         if subject.read_out is not None:
@@ -270,17 +272,23 @@ def _absent_layers(seen: Inspection) -> str:
         return ""
     if windows := seen.windows():
         if len({layer.grid for layer in windows}) == 1:
-            return "The layers of this model attend in windows: there is no lens for them."
+            return (
+                "The layers of this model attend in windows: there is no lens for them, and their "
+                "residual stream is not taken apart."
+            )
         return (
             "The stages of this model have different widths, so its layers cannot be read one by "
-            "one: there is no lens."
+            "one: there is no lens, and no residual stream that all of them add to."
         )
     if seen.cross_attention is not None:
         return (
-            "This model is recurrent: it has no layers of self-attention, so the chapters on them "
-            "are absent. What it attends to in its source is shown."
+            "This model is recurrent: it has no layers of self-attention, and no residual "
+            "stream, so the chapters on them are absent. What it attends to in its source is shown."
         )
-    return "This model has no layers of self-attention, so the chapters on them are absent."
+    return (
+        "This model has no layers of self-attention and no residual stream, so the chapters on "
+        "them are absent."
+    )
 
 
 def _check_size(*captures: Capture | WindowLayer) -> None:

@@ -48,6 +48,8 @@ class Block(nn.Module):
         self.cross_attention_norm = nn.Identity() if cross_attention is None else make_norm()
         self.pre_norm = pre_norm
         self.dropout = Dropout(dropout)
+        self.added = Tap()
+        """Hears what each part adds to its input, (B, T, D), in the order of the parts."""
 
     def forward(
         self,
@@ -67,9 +69,9 @@ class Block(nn.Module):
         return self._add(x, self.feedforward, self.feedforward_norm)
 
     def _add(self, x: Tensor, layer: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
-        if self.pre_norm:
-            return x + self.dropout(layer(norm(x)))
-        return norm(x + self.dropout(layer(x)))
+        change = self.dropout(layer(norm(x) if self.pre_norm else x))
+        self.added.hear(change)
+        return x + change if self.pre_norm else norm(x + change)
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,7 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.kind = activation
         self.activation = _FUNCTIONS[activation]
         self.gate = Linear(d_model, d_hidden, bias=bias) if activation == "swiglu" else None
         self.up = Linear(d_model, d_hidden, bias=bias)

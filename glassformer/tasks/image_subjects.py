@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer.data.images import Pixels, at_most, data_uri, resized
 from glassformer.inspect.capture import stacks_of
 from glassformer.inspect.inspection import (
     Entry,
+    LinearReadOut,
     PixelInput,
     Stream,
     Subject,
@@ -27,9 +28,11 @@ from glassformer.inspect.inspection import (
     position_vectors,
 )
 from glassformer.inspect.places import Picture, rollout, watch
+from glassformer.inspect.residual import linear_read_out
 from glassformer.models import name_of
 from glassformer.models.image_gpt import ImageGPT
 from glassformer.models.sources import CaptionDecoder, ImageClassifier
+from glassformer.models.vit import ViT
 from glassformer.nn.blocks import Block, Stack
 from glassformer.nn.patches import ConvolutionalEmbedding
 from glassformer.nn.positions import LearnedPositions
@@ -83,6 +86,7 @@ def of_image(
         predicts="whole",
         actual=[None],
         read_out=None if read_out is None else lambda x: read_out(x[None]) / model.temperature,
+        linear=_read_out_of_vit(model) if isinstance(model, ViT) else "",
         focus=0,
         first_token=0 if model.num_extra else _middle(grid),
         labels=model.labels,
@@ -112,6 +116,7 @@ def of_caption(
     row = torch.tensor([[*ids[:-1]]], device=model.device)
     caption = preprocessing.decode(ids[1:])
     of_words = None if decoder is None else _module(model, "positions")
+    final_norm = _module(model, "decoder_norm")
 
     def named(id: int) -> str:
         return shown_tokens(tokenizer, [id])[0]
@@ -154,6 +159,7 @@ def of_caption(
             steps=min(len(ids) + SPARE_STEPS, model.context_length),
         ).tree(named),
         read_out=getattr(model, "read_out", None),
+        linear="" if final_norm is None else LinearReadOut(final_norm, model.head),
         pixels=PixelInput(
             pixels, lambda images: model(images, row.expand(len(images), -1)), _size(model)
         ),
@@ -208,11 +214,24 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
         embedding=model.token_vectors,
         entry=entry_of(model),
         read_out=model.read_out,
+        linear=linear_read_out(model),
         focus=_middle(grid),
     )
 
 
 # --- parts ---
+
+
+def _read_out_of_vit(model: ViT) -> LinearReadOut:
+    def shares(states: Tensor) -> Tensor:
+        if model.pooler is not None:
+            weights: Tensor = model.pooler.score(states).softmax(dim=0)[:, 0]  # (N,)
+            return weights
+        if model.num_extra:
+            return torch.eye(1, len(states), device=states.device)[0]  # the class token
+        return torch.full_like(states[:, 0], 1 / len(states))
+
+    return LinearReadOut(model.encoder.final_norm, model.head, float(model.temperature), shares)
 
 
 def _picture(

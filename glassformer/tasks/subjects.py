@@ -26,6 +26,7 @@ from glassformer.generation.protocol import Decoder
 from glassformer.inspect import Array
 from glassformer.inspect.capture import stacks_of
 from glassformer.inspect.inspection import Entry, Member, Stream, Subject, adds_vectors, is_rotary
+from glassformer.inspect.residual import linear_read_out
 from glassformer.models import name_of
 from glassformer.models.bert import Bert
 from glassformer.models.ensemble import Ensemble
@@ -200,6 +201,7 @@ def of_vector(
         first_token=_last(ids, frame),
         module=None,
         read_out=None,
+        linear="the model predicts nothing",
     )
 
 
@@ -237,6 +239,9 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         num_left_out=_num_left_out(whole, frame),
         focus=_last(ids, frame) if is_tagger else 0,
         read_out=None if read_out is None else partial(_read_out, model, read_out, inputs),
+        linear="a bag of n-grams adds to the logits"
+        if members
+        else linear_read_out(model, inputs[0]),
         contributions=None if members else _contributions(model, inputs[0]),
         reads_words_alone=model.reads_words_alone,
         longest_ngram=getattr(model.config, "ngrams", 1),
@@ -306,6 +311,7 @@ def of_translation(
         write=lambda: preprocessing.decode(search.greedy_ids()),
         again=lambda other: of_translation(other, preprocessing, text, source_ids, ids),
         read_out=getattr(model, "read_out", None),
+        linear=linear_read_out(model),
         embedding=model.target_embedding.weight,
         positions=getattr(model, "positions", None),
         entry=entry_of(model),
@@ -349,6 +355,7 @@ def _of_text(
         "embedding": None if weight is None else weight[:num_vectors],
         "positions": modules.get(f"{body}positions"),
         "read_out": getattr(model, "read_out", None),
+        "linear": linear_read_out(model),
     }
     return Subject(
         model=name_of(model),

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { JOBS } from "./live_jobs.mjs";
 
-const names = "makeLive, agreement, makeTokenizer, readText, greedyTranslation, cacheSteps";
+const names = "makeLive, agreement, makeTokenizer, readText, greedyTranslation, cacheSteps, makeResidual";
 const script = `${readFileSync(process.argv[2], "utf8")}\nexport { ${names} };`;
 const api = await import(`data:text/javascript,${encodeURIComponent(script)}`);
 const found = [];

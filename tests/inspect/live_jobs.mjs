@@ -103,6 +103,29 @@ export const JOBS = {
       tokens: Array.from({ length: own.size + 1 }, (_, id) => own.token(id)),
     };
   },
+  // What each part adds to the vector of every token, and to some logits of every prediction; and the
+  // hidden units.
+  async residual({ makeLive, makeResidual }, { live, inputs, rows, units }) {
+    const model = await makeLive(live), trace = model.trace(...inputs), found = makeResidual(model, live, () => trace);
+    const tokens = Array.from({ length: found.length() }, (_, t) => t), { num_layers: layers } = live.streams.at(-1);
+    return {
+      pushed: units.map((each) => {
+        const [layer, t, unit] = each.split("/").map(Number), activation = found.units(layer, t).after[unit];
+        const logits = found.pushes(layer, t, Math.min(t, rows.length - 1), found.unit(layer, unit).column.map((value) => activation * value));
+        return [Math.max(...logits), Math.min(...logits)];
+      }),
+      added: tokens.map((t) => found.added(t).map(({ kind, layer, length, cosine, after }) => ({ part: [kind, layer], length, cosine, after }))),
+      logits: rows.map((ids, at) => ids.map((id) => {
+        const { values, constant } = found.logit(at, id);
+        return [...values, constant];
+      })),
+      wanted: rows.map((ids, at) => ids.map((id) => trace.logits(at)[id] / (live.labels?.temperature ?? 1))),
+      units: Array.from({ length: layers }, (_, layer) => tokens.map((t) => {
+        const { before, gates, lengths } = found.units(layer, t);
+        return { before: Array.from(before), gates: gates && Array.from(gates), lengths: Array.from(lengths) };
+      })),
+    };
+  },
   async merges({ makeTokenizer }, { tokenizer, texts }) {
     const own = makeTokenizer(tokenizer);
     return texts.map((text) => own.mergeSteps(text));

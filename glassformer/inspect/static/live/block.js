@@ -28,11 +28,13 @@ function makeBlock(name, parts, config, places, isCausal, scratch) {
   // The states y of rows from `keep` on, from states x. The vectors of the first `known` rows are in
   // `past`; heads in `off` contribute nothing.
   function run(y, x, { length, known, keep, past, off, memory }) {
-    const heads = scratch("heads", length * own.width), change = scratch("change", length * D);
+    const heads = scratch("heads", length * own.width), added = {};
+    const changeOf = (kind) => (added[kind] = rowsAfter(keep ? past?.added[kind] : undefined, keep, D, length)).data;
     const silent = (kind) => off.filter((each) => each[3] === kind).map((each) => each[2]);
     let input = inputOf(x, norms[0], known, length);
     const layer = own.project(input, input, known, length, known, length, past);
     own.run(heads, layer, keep, length, length, silent(undefined));
+    let change = changeOf("attention");
     own.mix(change, heads, keep, length);
     addTo(y, x, change, norms[0], keep, length);
     if (cross !== null) {
@@ -42,17 +44,21 @@ function makeBlock(name, parts, config, places, isCausal, scratch) {
       const vectors = cross.project(input, read, keep, length, first, numKeys, past?.cross);
       layer.cross = { numKeys, ...vectors };
       cross.run(heads, layer.cross, keep, length, numKeys, silent("cross"));
+      change = changeOf("cross_attention");
       cross.mix(change, heads, keep, length);
       addTo(y, y, change, norms[1], keep, length);
     }
     input = inputOf(y, norms[2], keep, length);
+    change = changeOf("feedforward");
     feed(change, input, keep, length);
     addTo(y, y, change, norms[2], keep, length);
-    return layer;
+    return Object.assign(layer, { added });
   }
 
   function seen(layer, length) {
     const found = own.seen(layer, length, length);
+    // What each part added to its input: rows, by the name of the part.
+    found.added = Object.fromEntries(Object.entries(layer.added).map(([kind, { data }]) => [kind, data.subarray(0, length * D)]));
     if (cross !== null) found.cross = cross.seen(layer.cross, length, layer.cross.numKeys);
     return found;
   }

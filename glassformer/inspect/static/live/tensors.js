@@ -134,6 +134,7 @@ const ACTIVATIONS = {
   gelu: (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2)),
   gelu_tanh: (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
   relu: (x) => (x > 0 ? x : 0),
+  quick_gelu: (x) => x / (1 + Math.exp(-1.702 * x)),
   silu: (x) => x / (1 + Math.exp(-x)),
   tanh: Math.tanh,
   swiglu: (x) => x / (1 + Math.exp(-x)), // of the gate
