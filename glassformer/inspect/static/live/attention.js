@@ -4,6 +4,13 @@
 // What one query attends to: the shares of its first `count` keys, in `shares`. `factor` is 1 / √d.
 function attentionRow(shares, query, at, key, keyAt, stride, count, d, factor, bias, biasAt) {
   multiplications.scores += count * d;
+  dotsOfRow(shares, query, at, key, keyAt, stride, count, d, factor);
+  if (bias !== null) for (let s = 0; s < count; s += 1) shares[s] += bias[biasAt + s];
+  softmaxOf(shares, 0, count);
+}
+
+// factor · (query · key) for each of `count` keys.
+function dotsOfRow(dots, query, at, key, keyAt, stride, count, d, factor) {
   let s = 0;
   for (; s + 3 < count; s += 4) { // four sums that do not wait for each other
     const a = keyAt + s * stride, b = a + stride, c = b + stride, e = c + stride;
@@ -12,12 +19,10 @@ function attentionRow(shares, query, at, key, keyAt, stride, count, d, factor, b
       const q = query[at + k];
       sa += q * key[a + k]; sb += q * key[b + k]; sc += q * key[c + k]; se += q * key[e + k];
     }
-    shares[s] = sa * factor; shares[s + 1] = sb * factor;
-    shares[s + 2] = sc * factor; shares[s + 3] = se * factor;
+    dots[s] = sa * factor; dots[s + 1] = sb * factor;
+    dots[s + 2] = sc * factor; dots[s + 3] = se * factor;
   }
-  for (; s < count; s += 1) shares[s] = dotAt(query, at, key, keyAt + s * stride, d) * factor;
-  if (bias !== null) for (s = 0; s < count; s += 1) shares[s] += bias[biasAt + s];
-  softmaxOf(shares, 0, count);
+  for (; s < count; s += 1) dots[s] = dotAt(query, at, key, keyAt + s * stride, d) * factor;
 }
 
 // The mean of the values by these shares, into `out` from place `at` on.

@@ -45,68 +45,69 @@ function safetensorsOf(tensors) {
   return file;
 }
 
-function readSafetensors(bytes) {
+// The numbers of these parameters.
+function readSafetensors(bytes, list) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const length = view.getUint32(0, true), start = 8 + length, tensors = new Map();
-  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
-  for (const [name, about] of Object.entries(header)) {
-    if (name === "__metadata__") continue;
-    if (about.dtype !== "F32") throw Error(`model.safetensors holds ${about.dtype} numbers; the page reads float32`);
-    const [first, last] = about.data_offsets;
-    tensors.set(name, { shape: about.shape, data: Float64Array.from({ length: (last - first) / 4 }, (_, n) => view.getFloat32(start + first + 4 * n, true)) });
-  }
-  return tensors;
+  const start = bytes.length < 8 ? Infinity : 8 + Number(view.getBigUint64(0, true));
+  if (start > bytes.length) throw Error("its model.safetensors is damaged: it ends within its header");
+  const header = objectOf(bytes.subarray(8, start), "model.safetensors");
+  return new Map(list.map(([name, dims]) => {
+    const { dtype, shape, data_offsets: offsets } = Object(header[name]), [first, last] = Array.isArray(offsets) ? offsets : [];
+    if (!Array.isArray(shape) || shape.join() !== dims.join()) throw Error(`${name} in its model.safetensors does not have the shape that config.json gives`);
+    if (dtype !== "F32") throw Error(`its model.safetensors holds ${dtype} numbers: the page reads F32`);
+    const length = dims.reduce((x, y) => x * y);
+    if (!(Number.isInteger(first) && first >= 0 && last - first === 4 * length && start + last <= bytes.length)) throw Error(`its model.safetensors is damaged: it does not hold all of ${name}`);
+    const numbers = Float64Array.from({ length }, (_, n) => view.getFloat32(start + first + 4 * n, true));
+    if (!numbers.every(Number.isFinite)) throw Error(`${name} in its model.safetensors has values that are not finite`);
+    return [name, numbers];
+  }));
+}
+
+function objectOf(bytes, name) {
+  try {
+    const found = JSON.parse(new TextDecoder().decode(bytes));
+    if (Object(found) === found) return found;
+  } catch { /* the sentence below says so */ }
+  throw Error(`its ${name} is damaged: a JSON object is missing`);
 }
 
 // --- loading: { name: bytes } → { shape, parts, alphabet, tensors }; an error says what the folder is instead ---
 
 const MOST_PARAMETERS = 2_000_000; // more take seconds for a step
+const MOST_WEIGHTS = 2_000_000; // of the attention of one sequence
+const MOST_BYTES = 64 * 2 ** 20; // that are read of a file
 const TEACHABLE = { positions: ["learned", "none"], norm: ["layer"], pre_norm: [true], final_norm: [true], qk_norm: [false], activation: ["gelu_tanh"], bias: [true], output_bias: [false], tie_weights: [true] };
 
 function readFolder(files) {
   const json = (name) => {
     if (!files[name]) throw Error(`it has no ${name}: choose the folder of a trained model`);
-    try {
-      return JSON.parse(new TextDecoder().decode(files[name]));
-    } catch {
-      throw Error(`its ${name} is damaged: it is not JSON`);
-    }
+    return objectOf(files[name], name);
   };
   const config = json("config.json");
   if (config.model_type !== "gpt") throw Error(`its model is ${config.model_type ?? "unknown"}: this page learns with a GPT of the preset nano`);
   for (const [name, possible] of Object.entries(TEACHABLE)) {
     if (!possible.includes(config[name])) throw Error(`${name} of its GPT is ${config[name]}: this page learns with the preset nano, where it is ${possible.join(" or ")}`);
   }
-  const shape = { d_feedforward: config.d_feedforward ?? 4 * config.d_model, head_dim: config.head_dim ?? config.d_model / config.num_heads };
-  for (const name of ["num_layers", "num_heads", "d_model", "vocab_size", "context_length", "norm_eps"]) shape[name] = config[name];
-  if (!Object.values(shape).every((each) => each > 0) || !["num_kv_heads", "d_embedding"].every((name) => [null, undefined, shape[name === "d_embedding" ? "d_model" : "num_heads"]].includes(config[name]))) {
+  const { num_layers, num_heads, d_model, vocab_size, context_length, norm_eps } = config;
+  const sizes = { num_layers, num_heads, d_model, vocab_size, context_length, d_feedforward: config.d_feedforward ?? 4 * d_model, head_dim: config.head_dim ?? d_model / num_heads };
+  const isPlain = (config.num_kv_heads ?? num_heads) === num_heads && (config.d_embedding ?? d_model) === d_model;
+  if (!isPlain || !Object.values(sizes).every((each) => Number.isInteger(each) && each > 0) || !(norm_eps > 0)) {
     throw Error("its GPT shares keys among heads or has sizes that the preset nano does not have");
   }
-  const list = parametersOf(shape), size = list.reduce((sum, [, dims]) => sum + dims.reduce((a, b) => a * b), 0);
-  if (!(size <= MOST_PARAMETERS)) throw Error(`its GPT has ${number(size)} parameters; the page can train up to ${number(MOST_PARAMETERS)}`);
-  const alphabet = readAlphabet(json("tokenizer.json"), shape.vocab_size);
+  const shape = { ...sizes, norm_eps }, size = sizeOf(shape), weights = num_layers * num_heads * context_length ** 2;
+  if (size > MOST_PARAMETERS) throw Error(`its GPT has ${number(size)} parameters: the page can train up to ${number(MOST_PARAMETERS)}`);
+  if (weights > MOST_WEIGHTS) throw Error(`its context of ${number(context_length)} tokens gives ${number(weights)} attention weights: the page computes up to ${number(MOST_WEIGHTS)}`);
+  const alphabet = readAlphabet(json("tokenizer.json"), vocab_size), hasPositions = config.positions === "learned";
   if (!files["model.safetensors"]) throw Error("it has no model.safetensors");
-  let tensors;
-  try {
-    tensors = readSafetensors(files["model.safetensors"]);
-  } catch (error) {
-    throw Error(`its model.safetensors is damaged: ${error.message}`);
-  }
-  const hasPositions = config.positions === "learned";
-  for (const [name, dims] of list) {
-    if (name === "positions.table.weight" && !hasPositions) continue;
-    const found = tensors.get(name);
-    if (found?.shape.join() !== dims.join()) throw Error(`${name} in its model.safetensors does not have the shape that config.json gives`);
-    if (!found.data.every(Number.isFinite)) throw Error(`${name} in its model.safetensors has values that are not numbers`);
-  }
-  return { shape, parts: { ...WHOLE, positions: hasPositions }, alphabet, tensors };
+  const list = parametersOf(shape).filter(([name]) => hasPositions || name !== "positions.table.weight");
+  return { shape, parts: { ...WHOLE, positions: hasPositions }, alphabet, tensors: readSafetensors(files["model.safetensors"], list) };
 }
 
-function readAlphabet({ model, added_tokens: added }, size) {
+function readAlphabet({ model, normalizer, added_tokens: added }, size) {
   const entries = Object.entries(model?.vocab ?? {}).sort(([, a], [, b]) => a - b);
-  const isOfCharacters = model?.type === "WordLevel" && entries.length === size - 1 && added?.length === 1
+  const isOfCharacters = model?.type === "WordLevel" && !normalizer && entries.length === size - 1 && added?.length === 1
     && entries.every(([text, id], n) => Array.from(text).length === 1 && id === n);
-  if (!isOfCharacters) throw Error("its tokenizer reads more than single characters: train a GPT with --set tokenizer.kind=char");
+  if (!isOfCharacters) throw Error("its tokens are not the characters of the text: train a GPT with --set tokenizer.kind=char");
   return makeAlphabet(entries.map(([text]) => text));
 }
 

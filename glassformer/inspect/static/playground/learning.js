@@ -38,6 +38,12 @@ function parametersOf({ num_layers, num_heads, d_model: D, head_dim, d_feedforwa
   return list;
 }
 
+// The number of parameters; without a list of them, which may be long.
+function sizeOf({ num_layers, num_heads, head_dim, d_model: D, d_feedforward: F, vocab_size, context_length }) {
+  const width = num_heads * head_dim, block = 4 * width * D + 3 * width + 2 * F * D + F + 6 * D;
+  return (vocab_size + context_length + 2) * D + num_layers * block;
+}
+
 // Numbers in [0, 1) that are the same for the same seed (mulberry32).
 function makeRandom(seed) {
   let state = seed >>> 0;
@@ -53,8 +59,7 @@ const normal = (random) => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 *
 
 function makeLearner(shape, seed = 0) {
   const { num_layers: L, num_heads: H, d_model: D, head_dim: d, d_feedforward: F, vocab_size: V, context_length: T, norm_eps: eps } = shape;
-  const list = parametersOf(shape), width = H * d;
-  const size = list.reduce((sum, [, dims]) => sum + dims.reduce((a, b) => a * b), 0);
+  const list = parametersOf(shape), width = H * d, size = sizeOf(shape);
   const values = new Float64Array(size), gradient = new Float64Array(size);
   const mean = new Float64Array(size), square = new Float64Array(size); // AdamW's m and v
   const places = new Map();
@@ -94,14 +99,12 @@ function makeLearner(shape, seed = 0) {
     linear(y, x, 0, rows, value.get(`${name}.weight`), value.get(`${name}.bias`) ?? null, columns, depth);
   }
 
-  // dx = dy · W,  dW += dyᵀ · x,  db += Σ dy
+  // dx = dy · W,  dW = dyᵀ · x,  db += Σ dy
   function linearBack(dx, dy, x, rows, name, columns, depth) {
     const weight = `${name}.weight`, bias = change.get(`${name}.bias`);
     linear(dx, dy, 0, rows, transposed("weights", value.get(weight), columns, depth), null, depth, columns);
-    const sum = memory("sum", columns * depth), into = change.get(weight);
-    linear(sum, transposed("deltas", dy, rows, columns), 0, columns, transposed("inputs", x, rows, depth), null, depth, rows);
-    for (let n = 0; n < columns * depth; n += 1) into[n] += sum[n];
-    if (bias) for (let n = 0; n < rows * columns; n += 1) bias[n % columns] += dy[n];
+    linear(change.get(weight), transposed("deltas", dy, rows, columns), 0, columns, transposed("inputs", x, rows, depth), null, depth, rows);
+    if (bias) for (let n = 0, row = 0; row < rows; row += 1) for (let column = 0; column < columns; column += 1) bias[column] += dy[n++];
     if (model.watched?.name === weight) {
       const [row, column] = [Math.floor(model.watched.index / depth), model.watched.index % depth];
       for (let n = 0; n < rows; n += 1) model.terms.push({ at: n, input: x[n * depth + column], delta: dy[n * columns + row] });
@@ -178,29 +181,31 @@ function makeLearner(shape, seed = 0) {
     }
   }
 
-  // dv += p · dy,  dp = dy · v,  ds = p · (dp - Σ p · dp) / √d,  dq += ds · k,  dk += ds · q
+  // dv = pᵀ · dy,  dp = dy · vᵀ,  ds = p · (dp - Σ p · dp) / √d,  dq = ds · k,  dk = dsᵀ · q
   function attentionBack(dq, dk, dv, dy, shares, q, k, v, rows, length) {
-    const dp = memory("dp", length), factor = factorOf();
+    const sums = memory("sums", d), ds = memory("ds", length), factor = factorOf();
+    const [columns, dsColumns] = ["columns", "dsColumns"].map((name) => memory(name, length * length)); // pᵀ and dsᵀ
     for (let first = 0; first < rows; first += length) {
       for (let head = 0; head < H; head += 1) {
         const own = first * width + head * d;
         for (let t = 0; t < length; t += 1) {
           const count = model.parts.mask ? t + 1 : length, at = own + t * width;
           const place = ((first / length) * H + head) * length * length + t * length;
+          dotsOfRow(ds, dy, at, v, own, width, count, d, 1);
           let expected = 0;
+          for (let s = 0; s < count; s += 1) expected += shares[place + s] * ds[s];
           for (let s = 0; s < count; s += 1) {
             const p = shares[place + s];
-            dp[s] = dotAt(dy, at, v, own + s * width, d);
-            expected += p * dp[s];
+            ds[s] = p * (ds[s] - expected) * factor;
+            columns[s * length + t] = p;
+            dsColumns[s * length + t] = ds[s];
           }
-          for (let s = 0; s < count; s += 1) {
-            const p = shares[place + s], delta = p * (dp[s] - expected) * factor, other = own + s * width;
-            for (let n = 0; n < d; n += 1) {
-              dv[other + n] += p * dy[at + n];
-              dq[at + n] += delta * k[other + n];
-              dk[other + n] += delta * q[at + n];
-            }
-          }
+          meanOfValues(dq, at, ds, k, own, width, count, d, sums);
+        }
+        for (let s = 0; s < length; s += 1) {
+          const t = model.parts.mask ? s : 0, [start, end] = [s * length + t, (s + 1) * length]; // the first query that looks at s
+          meanOfValues(dv, own + s * width, columns.subarray(start, end), dy, own + t * width, width, length - t, d, sums);
+          meanOfValues(dk, own + s * width, dsColumns.subarray(start, end), q, own + t * width, width, length - t, d, sums);
         }
       }
     }
@@ -286,7 +291,7 @@ function makeLearner(shape, seed = 0) {
       normBack(dx, dread, x[2 * n + 1], N, `${block}.feedforward_norm`);
       linearBack(dy, dx, layer.heads, N, `${block}.attention.output`, D, width);
       if (!model.parts.residuals) dx.fill(0);
-      const [dq, dk, dv] = ["dq", "dk", "dv"].map((name) => zeros(name, N * width));
+      const [dq, dk, dv] = ["dq", "dk", "dv"].map((name) => memory(name, N * width));
       attentionBack(dq, dk, dv, dy, layer.shares, layer.q, layer.k, layer.v, N, length);
       for (const [name, delta] of [["query", dq], ["key", dk], ["value", dv]]) {
         linearBack(dread, delta, layer.read, N, `${block}.attention.${name}`, width, D);

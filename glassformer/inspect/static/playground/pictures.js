@@ -16,7 +16,7 @@ function meansOf(points) {
 // `marks` are [step, what changed]; `guessing` is the loss of a model that knows nothing.
 function drawLoss(place, { training, heldOut, marks, guessing }) {
   place.textContent = "";
-  const width = Math.max(260, place.clientWidth), height = 190;
+  const width = Math.max(240, place.clientWidth), height = 190;
   const svg = add(place, "svg", { width, height, role: "img", "aria-label": "loss by step" });
   const box = { left: 40, right: width - 12, top: 12, bottom: height - 40 };
   const lines = [["curve training", meansOf(training)], ["curve held-out", heldOut]];
@@ -55,7 +55,7 @@ function makeHeadMaps(place, model, tokens, chosen, choose) {
   });
   const said = add(large, "p", { class: "pointed" }, `Layer ${chosen.layer}, head ${chosen.head}: rows look at columns.`);
   const canvas = drawMatrix(large, {
-    rows: length, columns: length, value: () => 0, colour: blues, size: 15, most: 15 * length,
+    rows: length, columns: length, value: () => 0, colour: blues, size: 15, most: Math.min(15 * length, large.clientWidth - 40),
     label: `attention of head ${chosen.head} of layer ${chosen.layer}`, rowNames: tokens, columnNames: tokens,
   });
   let shown = null;
@@ -82,35 +82,38 @@ const quotedToken = (token) => `“${visible(token)}”`;
 // Blue for positive numbers, orange for negative ones.
 const signed = (share) => [...(share < 0 ? [224, 112, 40] : [58, 128, 228]), 255 * Math.min(1, Math.abs(share))];
 
-// A matrix of parameters, in which a number can be chosen: by pointer, or with the arrow keys. Returns a
-// function that paints it as it is now.
-function makeWeightMap(place, { name, rows, columns, values }, index, choose) {
+// A matrix of parameters, in which a number can be chosen: by pointer, or with the arrow keys. A tall one
+// lies on its side. Returns its canvas, and a function that paints it as it is now.
+function makeWeightMap(place, { name, rows, columns, values, label }, index, choose) {
   place.textContent = "";
-  const cell = Math.max(1, Math.min(12, Math.floor(440 / columns), Math.floor(440 / rows)));
+  const isTurned = rows > columns, [tall, wide] = isTurned ? [columns, rows] : [rows, columns];
+  const turned = (y, x) => (isTurned ? x * columns + y : y * columns + x), [row, column] = [Math.floor(index / columns), index % columns];
+  const [y, x] = isTurned ? [column, row] : [row, column];
+  const cell = Math.max(4, Math.min(12, Math.floor((place.clientWidth - 16) / wide), Math.floor(300 / tall)));
   const frame = add(place, "div", { class: "frame weights" });
-  Object.assign(frame.style, { width: `${cell * columns}px`, height: `${cell * rows}px` });
-  const canvas = add(frame, "canvas", { width: columns, height: rows, role: "application", tabindex: 0, "aria-label": `${name}, ${rows} rows of ${columns} numbers. Arrow keys choose a number.` });
-  const marks = add(frame, "svg", { class: "marks", viewBox: `0 0 ${columns} ${rows}`, preserveAspectRatio: "none", "aria-hidden": "true" });
-  const wide = Math.max(1, 6 / cell); // a mark that can be seen
-  add(marks, "rect", { class: "mark", x: (index % columns) + (1 - wide) / 2, y: Math.floor(index / columns) + (1 - wide) / 2, width: wide, height: wide });
+  Object.assign(frame.style, { width: `${cell * wide}px`, height: `${cell * tall}px` });
+  const canvas = add(frame, "canvas", { width: wide, height: tall, role: "application", tabindex: 0, "aria-label": `${name}, ${rows} rows of ${columns} numbers. ${label}. Arrow keys choose a number.` });
+  const marks = add(frame, "svg", { class: "marks", viewBox: `0 0 ${wide} ${tall}`, preserveAspectRatio: "none", "aria-hidden": "true" });
+  const size = Math.max(1, 8 / cell); // a mark that can be seen
+  add(marks, "rect", { class: "mark", x: x + (1 - size) / 2, y: y + (1 - size) / 2, width: size, height: size });
   canvas.addEventListener("pointerdown", (event) => {
     const around = canvas.getBoundingClientRect();
-    const [row, column] = [[event.clientY - around.top, around.height, rows], [event.clientX - around.left, around.width, columns]]
-      .map(([at, size, count]) => Math.max(0, Math.min(count - 1, Math.floor((at / size) * count))));
-    choose(row * columns + column);
+    const at = (from, length, count) => Math.max(0, Math.min(count - 1, Math.floor((from / length) * count)));
+    choose(turned(at(event.clientY - around.top, around.height, tall), at(event.clientX - around.left, around.width, wide)), false);
   });
   canvas.addEventListener("keydown", (event) => {
-    const move = { ArrowUp: -columns, ArrowDown: columns, ArrowLeft: -1, ArrowRight: 1 }[event.key], next = index + move;
-    if (move === undefined) return;
+    const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!move) return;
     event.preventDefault();
-    if (next >= 0 && next < rows * columns) choose(next, true);
+    const [down, right] = [y + move[0], x + move[1]];
+    if (down >= 0 && down < tall && right >= 0 && right < wide) choose(turned(down, right), true);
   });
   return {
     canvas,
     paint() {
       let most = 1e-12;
       for (const each of values) most = Math.max(most, Math.abs(each));
-      paintCells(canvas, rows, columns, (row, column) => values[row * columns + column] / most, signed);
+      paintCells(canvas, tall, wide, (down, right) => values[turned(down, right)] / most, signed);
     },
   };
 }
@@ -119,7 +122,7 @@ function makeWeightMap(place, { name, rows, columns, values }, index, choose) {
 function drawValue(place, points) {
   place.textContent = "";
   if (points.length < 2) return;
-  const width = Math.max(260, Math.min(560, place.clientWidth)), height = 120;
+  const width = Math.max(240, place.clientWidth), height = 170;
   const svg = add(place, "svg", { width, height, role: "img", "aria-label": "the chosen number by step" });
   const box = { left: 62, right: width - 12, top: 10, bottom: height - 40 };
   const x = scale([points[0][0], points.at(-1)[0]], [box.left, box.right]), y = scale(domainOf(points.map(([, value]) => value)), [box.bottom, box.top]);

@@ -36,7 +36,7 @@ const trainButton = addButton("Train", () => setTraining(!page.isTraining), "mai
 const stepButton = addButton("One step", oneStep);
 const anewButton = addButton("Start anew", startAnew);
 const settings = add(left, "p", { class: "settings" });
-const chosenRate = addChoice(settings, "learning rate", [0.0003, 0.001, 0.003, 0.01].map((each) => [String(each), String(each)]), "0.003", (value) => {
+addChoice(settings, "learning rate", [0.0003, 0.001, 0.003, 0.01].map((each) => [String(each), String(each)]), "0.003", (value) => {
   page.rate = Number(value);
   mark(`rate ${value}`);
 });
@@ -63,7 +63,12 @@ const lossPart = add(right, "section", { "aria-label": "Loss" });
 const lossHead = add(lossPart, "h2", {}, "Loss ");
 const lossSaid = add(lossHead, "span", { class: "beside" });
 const lossPlace = add(lossPart, "div");
-add(lossPart, "p", { class: "hint" }, "Thin: what it learns from; thick: the end of your text, which it never learns from.");
+const lossHint = add(lossPart, "p", { class: "hint" });
+for (const [style, meaning] of [["training", "the sequences of a step"], ["held-out", "the end of your text, which it never learns from"]]) {
+  const line = add(lossHint, "span", { class: "meaning" });
+  add(line, "span", { class: `key ${style}` });
+  line.append(` ${meaning}`);
+}
 const headPart = add(right, "section", { "aria-label": "Attention of every head" });
 add(headPart, "h2", {}, "Attention of every head");
 const headPlace = add(headPart, "div", { class: "head-maps" });
@@ -71,13 +76,12 @@ const headPlace = add(headPart, "div", { class: "head-maps" });
 const numberPart = add(main, "section", { class: "number", "aria-label": "One number" });
 add(numberPart, "h2", {}, "One number");
 const numberLead = add(numberPart, "p", { class: "lead" });
+const nameLine = add(numberPart, "p", { class: "settings" });
+const mapPlace = add(numberPart, "div", { class: "scroll" });
+const mapHint = add(numberPart, "p", { class: "hint" });
 const numberBoard = add(numberPart, "div", { class: "board" });
-const mapSide = add(numberBoard, "div"), stepSide = add(numberBoard, "div");
-const nameLine = add(mapSide, "p", { class: "settings" });
-const mapPlace = add(mapSide, "div", { class: "scroll" });
-add(mapSide, "p", { class: "hint" }, "Blue: positive; orange: negative. Press on a number to choose it.");
-const valuePlace = add(stepSide, "div");
-const stepPlace = add(stepSide, "dl", { class: "steps" });
+const valuePlace = add(numberBoard, "div");
+const stepPlace = add(numberBoard, "dl", { class: "steps" });
 
 const folderPart = add(main, "section", { class: "folder", "aria-label": "Save and load" });
 add(folderPart, "h2", {}, "Keep the model");
@@ -94,17 +98,18 @@ add(useLine, "code", {}, `glassformer generate ${SAVED_FOLDER} "This is"`);
 // --- the text ---
 
 function useText(text) {
-  const whole = text.toWellFormed?.() ?? text, length = Array.from(whole).length;
+  const whole = text.toWellFormed?.() ?? text;
   if (page.isFresh) setModel(page.shape, alphabetOf(whole)); // nothing is lost
-  const { ids, unknown } = page.alphabet.read(whole), split = splitText(ids);
+  const { ids, dropped, unknown } = page.alphabet.read(whole), split = splitText(ids);
   page.problem = ids.length >= LEAST_TEXT ? "" : `The text has ${number(ids.length)} characters${unknown.length ? " that the model knows" : ""}. To learn from it, it needs at least ${LEAST_TEXT}.`;
   Object.assign(page, { training: split.training, heldOut: split.heldOut });
-  const left = length - ids.length, few = unknown.slice(0, 8).map(quotedToken).join(" ");
-  const dropped = left ? ` ${number(left)} of them are left out, since the model does not know ${few}${unknown.length > 8 ? " …" : ""}: start anew to learn them, too.` : "";
-  aboutText.textContent = page.problem || `${number(length)} characters, ${number(page.alphabet.size - 1)} different ones.${dropped}`;
-  aboutText.classList.toggle("warning", Boolean(page.problem || left));
+  const few = unknown.slice(0, 8).map(quotedToken).join(" ");
+  const leftOut = dropped ? ` ${number(dropped)} of them are left out, since the model does not know ${few}${unknown.length > 8 ? " …" : ""}: start anew to learn them, too.` : "";
+  aboutText.textContent = page.problem || `${number(ids.length + dropped)} characters, ${number(page.alphabet.size - 1)} different ones.${leftOut}`;
+  aboutText.classList.toggle("warning", Boolean(page.problem || dropped));
   if (page.problem) setTraining(false);
   for (const button of [trainButton, stepButton]) button.disabled = Boolean(page.problem);
+  writeButton.disabled = page.alphabet.size === 1;
   showHeads();
   redraw();
 }
@@ -118,6 +123,7 @@ function setModel(shape, alphabet) {
   page.model.parts = page.parts;
   page.curves = { training: [], heldOut: [], marks: [], guessing: Math.log(alphabet.size) };
   Object.assign(page, { samples: [], writer: null, random: makeRandom(1) });
+  if (page.head.layer >= shape.num_layers || page.head.head >= shape.num_heads) page.head = { layer: 0, head: 0 };
   const count = page.model.size;
   lead.textContent = `${number(count)} numbers, random at first, predict the next character of your text. Each step computes how the error depends on every one of them, and moves each a little the other way. Nothing leaves this page.`;
   numberLead.textContent = `One of the ${number(count)}, and what the last step did to it.`;
@@ -173,7 +179,8 @@ function step(isSlow = false) {
 
 function judge() {
   const { ids, next, length } = fixedBatch(page.heldOut, WINDOWS, page.model.shape.context_length);
-  page.curves.heldOut.push([page.model.steps, page.model.forward(ids, next, length)]);
+  const loss = page.model.forward(ids, next, length);
+  if (Number.isFinite(loss)) page.curves.heldOut.push([page.model.steps, loss]);
 }
 
 // --- the loop: in slices, so that the page answers while it computes ---
@@ -183,7 +190,10 @@ function setTraining(isTraining) {
   page.isTraining = isTraining;
   trainButton.textContent = isTraining ? "Pause" : "Train";
   if (isTraining) setTimeout(train);
-  else redraw();
+  else {
+    redraw();
+    writeOn(); // what it has begun
+  }
 }
 
 let drawn = 0, speed = 0;
@@ -213,7 +223,7 @@ function oneStep() {
 // --- what it writes ---
 
 function write() {
-  const { ids } = page.alphabet.read(begin.value), prompt = ids.length ? ids : page.heldOut.slice(0, 1);
+  const { ids } = page.alphabet.read(begin.value), first = page.heldOut[0] ?? 0, prompt = ids.length ? ids : [first];
   page.samples.unshift({ step: page.model.steps, prompt: prompt.map(page.alphabet.name).join(""), text: "" });
   page.samples.length = Math.min(page.samples.length, 5);
   page.writer = writing(page.model, prompt, WRITTEN, 0.7, page.random);
@@ -229,7 +239,7 @@ function advanceWriter() {
 // While the model does not learn, it writes between two frames.
 function writeOn() {
   const start = performance.now();
-  while (page.writer && performance.now() - start < SLICE) advanceWriter();
+  while (page.writer && !page.isTraining && performance.now() - start < SLICE) advanceWriter();
   showSamples();
   if (page.writer && !page.isTraining) setTimeout(writeOn);
 }
@@ -255,6 +265,7 @@ function showHeads() {
   paintHeads = makeHeadMaps(headPlace, page.model, ids.map(page.alphabet.name), page.head, (layer, head) => {
     page.head = { layer, head };
     showHeads();
+    headPlace.querySelector(".thumb.chosen").focus();
     redraw();
   });
 }
@@ -287,11 +298,13 @@ function watchNumber(name, index, hasFocus = false) {
   const [rows, columns] = page.model.places.get(name).shape;
   Object.assign(page, { watched: { name, index }, past: [], last: null });
   page.model.watched = page.watched;
-  page.map = makeWeightMap(mapPlace, { name, rows, columns, values: page.model.value.get(name) }, index, (next, byKey) => watchNumber(name, next, byKey));
+  const values = page.model.value.get(name), label = `Row ${Math.floor(index / columns)}, column ${index % columns}: ${exactly(values[index])}`;
+  page.map = makeWeightMap(mapPlace, { name, rows, columns, values, label }, index, (next, byKey) => watchNumber(name, next, byKey));
   page.map.paint();
   if (hasFocus) page.map.canvas.focus();
   drawValue(valuePlace, page.past);
-  stepPlace.textContent = `${name}, row ${Math.floor(index / columns)}, column ${index % columns}: ${exactly(page.model.value.get(name)[index])}. Press One step: its step is written out here.`;
+  mapHint.textContent = `Blue: positive; orange: negative. Press on a number to choose it.${rows > columns ? " The matrix lies on its side: each of its rows is a column here." : ""}`;
+  stepPlace.textContent = `${label}. Press One step: its step is written out here.`;
 }
 
 // What a number is for, in a sentence.
@@ -319,19 +332,19 @@ function save() {
 }
 
 async function load() {
-  const files = {};
   const asked = new Set(["config.json", "model.safetensors", "tokenizer.json"]);
   const depthOf = (file) => (file.webkitRelativePath || file.name).split("/").length;
   const sorted = [...loader.files].sort((a, b) => depthOf(b) - depthOf(a)); // of two with one name, the upper one
-  for (const file of sorted) if (asked.has(file.name)) files[file.name] = new Uint8Array(await file.arrayBuffer());
+  const found = Object.fromEntries(sorted.filter(({ name }) => asked.has(name)).map((file) => [file.name, file])), files = {};
   loader.value = "";
   try {
+    for (const file of Object.values(found)) files[file.name] = new Uint8Array(await file.slice(0, MOST_BYTES).arrayBuffer());
     const { shape, parts, alphabet, tensors } = readFolder(files);
     setTraining(false);
     Object.assign(page.parts, parts);
     for (const [part, box] of Object.entries(boxes)) box.checked = page.parts[part];
     setModel(shape, alphabet);
-    for (const [name, { data: numbers }] of tensors) page.model.value.get(name)?.set(numbers);
+    for (const [name, numbers] of tensors) page.model.value.get(name).set(numbers);
     page.isFresh = false;
     folderSaid.textContent = "Loaded. Its next step is its first here: AdamW's means are not in the folder.";
     useText(textBox.value);

@@ -9,14 +9,16 @@ function makeAlphabet(characters) {
   return {
     characters,
     size: characters.length + 1,
-    // The ids of a text, and the characters that have none.
+    // The ids of a text, and the characters that have none: how many, and which.
     read(text) {
       const unknown = new Set(), found = [];
+      let dropped = 0;
       for (const one of text) {
-        if (ids.has(one)) found.push(ids.get(one));
-        else unknown.add(one);
+        const id = ids.get(one);
+        if (id !== undefined) found.push(id);
+        else if (dropped += 1) unknown.add(one);
       }
-      return { ids: found, unknown: [...unknown] };
+      return { ids: found, dropped, unknown: [...unknown] };
     },
     name: (id) => characters[id] ?? "the end",
   };
