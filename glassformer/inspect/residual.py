@@ -262,7 +262,8 @@ def _logits(seen: Inspection, way: Way, linear: LinearReadOut) -> dict[str, Any]
     if not whole and way.shares is None:
         at = [seen.subject.focus % len(at)]
     parts = way.parts_of_logits(linear, rows.to(device)).cpu()
-    return {"at": at, "values": _exact(parts[at])}
+    logits = np.take_along_axis(seen.logits, rows[: len(seen.logits)].numpy(), axis=1)  # (P, O)
+    return {"at": at, "values": _exact(parts[at]), "logits": packed(logits[at], np.float32)}
 
 
 def _units(seen: Inspection, way: Way, linear: LinearReadOut | str) -> dict[str, Any] | None:

@@ -57,6 +57,8 @@ CHAPTERS = (
     "embeddings",
     "attention",
     "computation",
+    "feedforward",
+    "residual",
     "layers",
     "prediction",
     "attribution",

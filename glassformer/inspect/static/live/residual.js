@@ -121,8 +121,15 @@ function makeResidual(model, packed, traced) {
     return logits;
   }
 
+  // A direction before the output matrix of an attention layer: (H · d).
+  function mixed(layer, kind, direction) {
+    const { weight, depth } = parts.linear(`${named(layer, kind)}.output`), back = new Float64Array(depth);
+    for (let k = 0; k < D; k += 1) for (let n = 0; n < depth; n += 1) back[n] += direction[k] * weight[k * depth + n];
+    return back;
+  }
+
   const added = (t) => additionsOf(wayOf(t));
-  return { added, logit, units, unit, pushes, length };
+  return { added, logit, units, unit, pushes, mixed, length };
 }
 
 // Hidden units after the activation; a gate multiplies them by its own.

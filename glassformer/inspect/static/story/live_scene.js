@@ -24,7 +24,7 @@ function liveScene(model, live, text, silent, found) {
     const width = layer.shape[1];
     return seen.readOut(layer.data.subarray(t * width, (t + 1) * width));
   })) : null;
-  return {
+  const next = {
     ...found, text: read.text ?? text, main, silent, focus, streams, notes, effects: null, more_effects: {}, looks: undefined,
     contributions: found.contributions && { ...found.contributions, values: seen.contributions().map((row) => row.map((each) => each / temperature)), logits: Array.from(logits[0]) },
     attribution: found.attribution && { explained: null }, // gradients need Python
@@ -41,6 +41,8 @@ function liveScene(model, live, text, silent, found) {
     ...livePredictions(model, live, inputs, silent, () => seen),
     translated: live.streams.length > 1 ? following : null,
   };
+  next.insides = found.residual && liveInsides(next, model, live, () => seen);
+  return next;
 }
 
 // What the page needs to compute predictions of an input anew: the logits of one, with all heads that

@@ -5,6 +5,7 @@ const state = {
   token: null, key: null, layer: 0, head: 0, // null: the one in focus, and the one with most weight
   look: 0, source: null, // whose attention is shown, and the chosen token of the source
   temperature: 1, topK: 0, topP: 1,
+  option: null, unit: null, // the output whose logit is taken apart; a hidden unit; null: the first, the strongest
   step: null, // of the merges of a word; null: the last
   chapter: null, // in view
   text: null, off: "", // typed instead of the page's own; heads switched off, as "layer.head,…"

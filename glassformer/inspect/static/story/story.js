@@ -19,6 +19,7 @@ function sceneOf(found) {
   found.main = found.streams[found.streams.length - 1];
   found.lensTotals = found.lens_totals;
   if (found.embeddings) readEmbeddings(found.embeddings);
+  if (found.residual) found.insides = carriedInsides(found);
   return found;
 }
 
@@ -150,6 +151,7 @@ async function comeAlive() {
   const ids = written.streams.map((each) => each.ids), traced = () => (known ??= model.trace(...ids));
   written.projection = makeProjection(model, described, traced);
   Object.assign(written, livePredictions(model, data.live, ids, [], traced));
+  if (written.residual) written.insides = liveInsides(written, model, data.live, traced);
   const line = add(place, "label", { class: "ask" }, "Try another text ");
   // Not an <input>, which would drop the line breaks of a text.
   const input = add(line, "textarea", { rows: 1, spellcheck: "false", dir: "auto" });
@@ -204,7 +206,7 @@ function readAddress(address) {
   const last = (state.text === null ? Math.max(...lengths) : MOST_TYPED) - 1;
   fromAddress({
     token: state.text === null ? lengths.at(-1) - 1 : last, key: last, layer: (layers?.length ?? 1) - 1, head: Math.max(1, ...(layers ?? []).map(headsOf)) - 1,
-    look: 2, source: lengths[0] - 1, temperature: 2, topK: 50, topP: 1, step: 1000, chapter: 0, ...pictureLimits(scene),
+    option: 10, unit: 1e8, look: 2, source: lengths[0] - 1, temperature: 2, topK: 50, topP: 1, step: 1000, chapter: 0, ...pictureLimits(scene),
   }, address);
 }
 
