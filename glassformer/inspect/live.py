@@ -116,27 +116,14 @@ LIVE_SCRIPTS = (
 CHECKED_TOKENS, CHECKED_LOGITS = 12, 20_000  # of the check; at least one position
 
 
-def live(
-    model: nn.Module,
-    preprocessing: Preprocessing,
-    limit_bytes: int,
-    dtype: PackedType | None = None,
-) -> dict[str, Any] | None:
-    """The model for a page, with weights of at most `limit_bytes`: int16 if that is small enough,
-    else int8, unless `dtype` says which. None: it is too large, or cannot run in a page."""
-    try:
-        return live_or_error(model, preprocessing, limit_bytes, dtype)
-    except GlassformerError:
-        return None
-
-
 def live_or_error(
     model: nn.Module,
     preprocessing: Preprocessing,
     limit_bytes: int,
     dtype: PackedType | None = None,
 ) -> dict[str, Any]:
-    """Like `live`; raises an error with the reason if the model cannot run in a page."""
+    """The model for a page, with weights of at most `limit_bytes`: int16 if that is small enough,
+    else int8, unless `dtype` says which. An error says why it cannot run in a page."""
     wired = getattr(model, "wiring", None)
     if wired is None:
         raise GlassformerError(f"{an(name_of(model))} cannot run in a page.")

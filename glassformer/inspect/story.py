@@ -20,7 +20,7 @@ from glassformer.inspect import Array
 from glassformer.inspect.capture import Capture, WindowLayer, map_of
 from glassformer.inspect.history import history_data
 from glassformer.inspect.inspection import Inspection, Stream
-from glassformer.inspect.live import LIVE_SCRIPTS, live
+from glassformer.inspect.live import LIVE_SCRIPTS, live_or_error
 from glassformer.inspect.page import SHARED, assembled, part
 from glassformer.inspect.residual import residual_data
 from glassformer.inspect.story_data import (
@@ -63,7 +63,9 @@ CHAPTERS = (
     "prediction",
     "attribution",
     "beams",
+    "kv_cache",
     "alignment",
+    "what_if",
     "history",
 )
 PICTURES = ("picture", "patches", "picture_words", "picture_embeddings", "picture_attention")
@@ -172,8 +174,14 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "live": None,
         "contexts": None if seen.contexts is None else _contexts(seen.contexts),
     }
+    why_not_live = "the page does not contain the model."
     if subject.module is not None and "live" not in without:
-        data["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
+        try:
+            data["live"] = live_or_error(subject.module, subject.preprocessing, MOST_LIVE)
+        except GlassformerError as error:
+            why_not_live = str(error)
+    if data["live"] is None and seen.vector is None:
+        data["absent"] = f"{data['absent']} {_absent_changes(seen, why_not_live)}".lstrip()
     data["residual"] = residual_data(seen, is_live=data["live"] is not None)
     if seen.has_layers:
         data["path"] = _path(seen.hidden)
@@ -291,6 +299,15 @@ def _absent_layers(seen: Inspection) -> str:
         "This model has no layers of self-attention and no residual stream, so the chapters on "
         "them are absent."
     )
+
+
+def _absent_changes(seen: Inspection, why: str) -> str:
+    """Why the page does not run the model with parts changed."""
+    if seen.subject.input_name != "image" and not seen.has_layers:
+        why = "it has no scores to divide by √d, no causal mask, and no keys and values to keep."
+    elif seen.subject.input_name == "image":
+        why = "models of images do not run in the page."
+    return f"The chapters “What if” and “The KV cache” are absent: {why}"
 
 
 def _check_size(*captures: Capture | WindowLayer) -> None:

@@ -50,10 +50,23 @@ function liveScene(model, live, text, silent, found) {
 function livePredictions(model, live, inputs, silent, traced) {
   const { temperature, are_several: several } = live.labels ?? { temperature: 1, are_several: false };
   const logitsOf = (seen, at) => seen.logits(at).map((each) => each / temperature);
-  const reader = readerOf(live, live.streams.at(-1));
+  const reader = readerOf(live, live.streams.at(-1)), off = silent.map((each) => silentHead(live, each));
   return {
     several,
-    foundEffects: undefined,
+    foundEffects: undefined, whatIf: undefined, drawnFrom: undefined, cacheCosts: undefined,
+    inputs, // ids, for each stream
+    // The model with parts changed (see live/model.js), on these tokens or others.
+    rerun(changes, rows = inputs) {
+      const seen = model.trace(...rows, off, changes);
+      return { seen, logitsAt: (at) => logitsOf(seen, at) };
+    },
+    // What a beam search writes with it; `done` gets the sequence when the page has time for it.
+    searchWith(numBeams, changes, rows, done) {
+      const { logitsAfter, limits } = searched(model, live, rows, rows.at(-1).length, off, changes);
+      inSlices(beamSearchSteps(logitsAfter, { ...limits, numBeams }), ({ best }) => done({ ...best, tokens: best.ids.map((id) => reader.token(id)) }));
+    },
+    // What each step of writing the last of these texts costs, in a model that has read nothing yet.
+    cacheSteps: () => cacheSteps(liveModel(live, model.weights), inputs, off),
     nameOf: live.labels ? (id) => live.labels.names[id] : (id) => reader.token(id),
     logitsAt: (at) => logitsOf(traced(), at),
     logitsWithout: (layer, head, group, at) => logitsOf(model.trace(...inputs, [...silent, [layer, head, group]].map((each) => silentHead(live, each))), at),
@@ -64,21 +77,31 @@ const SEARCH_STEPS = 10, SPARE_STEPS = 4; // of a continuation; by which a trans
 
 // The tree of a beam search, when the page has time for it.
 function searchBeams(model, live, inputs, following, silent, name, done) {
+  const { logitsAfter, limits } = searched(model, live, inputs, following.length, silent, []);
+  inSlices(searchTreeSteps(logitsAfter, name, limits), done);
+}
+
+// What a search needs: the logits after new tokens, and how many of them there may be. `written` is the
+// length of the greedy translation.
+function searched(model, live, inputs, written, silent, changes) {
   const { input } = live.streams.at(-1), isTranslation = inputs.length > 1;
   const source = inputs.slice(0, -1), prompt = isTranslation ? input.before : inputs[0];
   const { end, forbidden } = input, most = model.config.context_length;
-  const limit = isTranslation ? Math.min(following.length + 1 + SPARE_STEPS, most + 1 - prompt.length) : SEARCH_STEPS;
+  const steps = isTranslation ? Math.min(written + 1 + SPARE_STEPS, most + 1 - prompt.length) : SEARCH_STEPS;
   const logitsAfter = (ids) => {
     const read = [...prompt, ...ids].slice(-tokensInWindow(prompt.length, ids.length, most));
-    return model.trace(...source, read, silent).logits(read.length - 1);
+    return model.trace(...source, read, silent, changes).logits(read.length - 1);
   };
-  const steps = searchTreeSteps(logitsAfter, name, { steps: limit, end, forbidden, prefersComplete: isTranslation });
-  const go = () => {
+  return { logitsAfter, limits: { steps, end, forbidden, prefersComplete: isTranslation } };
+}
+
+// Runs a generator, a step at a time, when the page has time for it; `done` gets what it returns.
+function inSlices(steps, done) {
+  later(() => {
     const { value, done: isOver } = steps.next();
     if (isOver) done(value);
-    else later(go);
-  };
-  return later(go);
+    else inSlices(steps, done);
+  });
 }
 
 // How many tokens the model reads after it has written some: when the context is full, it goes on with

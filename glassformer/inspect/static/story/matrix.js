@@ -2,12 +2,12 @@
 
 // `colour(value)` is [r, g, b, a]; `at(row, column)` and `spots(of)` are as in meansCells. Returns the
 // canvas. `size` is the width of a cell, made smaller if there is no room; `tall` is the least height of
-// a row without a name. Without `at`, cells have no sources.
+// a row. Without `at`, cells have no sources.
 function drawMatrix(parent, { rows, columns, value, colour, label, size = 12, most = 460, tall = 0, at, spots, pick = null, rowNames = null, columnNames = null }) {
   const cell = Math.max(Math.min(size, most / columns), 0.2);
   const box = add(parent, "div", { class: rowNames ? "matrix named" : "matrix" });
   if (columnNames) addNames(box, "column-names", columnNames, cell);
-  if (rowNames) addNames(box, "row-names", rowNames, cell);
+  if (rowNames) addNames(box, "row-names", rowNames, Math.max(cell, tall));
   const frame = add(box, "div", { class: "frame" });
   const canvas = add(frame, "canvas", { width: columns, height: rows, role: "img", "aria-label": at ? `${label}. Arrow keys move from cell to cell.` : label, ...(at ? { tabindex: 0 } : {}) });
   frame.style.width = `${cell * columns}px`;

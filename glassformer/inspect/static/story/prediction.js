@@ -79,7 +79,7 @@ const SLIDERS = [
   ["top-p", "topP", { min: 0.05, max: 1, step: 0.05 }, (p) => (p < 1 ? p.toFixed(2) : "off")],
 ];
 
-function drawSampling(place, scene, controls) {
+function addSliders(controls) {
   SLIDERS.forEach(([label, name, attributes, shown], n) => {
     const line = means(add(controls, "label", { class: "control" }, `${label} `), "slider", n);
     const input = add(line, "input", { type: "range", value: state[name], ...attributes });
@@ -92,6 +92,10 @@ function drawSampling(place, scene, controls) {
     });
     input.addEventListener("input", () => choose({ [name]: Number(input.value) }));
   });
+}
+
+function drawSampling(place, scene, controls) {
+  addSliders(controls);
   const said = add(place, "p", { class: "said", "aria-live": "polite" });
   const box = addFigure(place, { name: "Probabilities of the next token" });
   follow(["token", "temperature", "topK", "topP"], () => {

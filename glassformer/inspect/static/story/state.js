@@ -8,6 +8,8 @@ const state = {
   option: null, unit: null, // the output whose logit is taken apart; a hidden unit; null: the first, the strongest
   step: null, // of the merges of a word; null: the last
   chapter: null, // in view
+  without: "", shuffle: 0, beams: 0, draws: 0, // what if: parts left out, which order of the words, how many
+  cached: null, // the step of the chapter on the KV cache; null: the last
   text: null, off: "", // typed instead of the page's own; heads switched off, as "layer.head,…"
 };
 const usualState = { ...state };
@@ -67,6 +69,7 @@ const ADDRESS = { // other names are places: whole numbers up to a limit
   temperature: (text, most) => asAmount(text, most),
   topP: (text, most) => asAmount(text, most),
   chapter: (text) => (/^[\w-]{1,40}$/.test(text) ? text : undefined),
+  without: (text) => (/^(scale|positions|mask)(,(scale|positions|mask)){0,2}$/.test(text) ? text : undefined),
   text: (text) => (text.length <= MOST_TYPED ? text : undefined),
   off: (text) => (/^\d{1,3}\.\d{1,3}(\.[a-z]{1,9})?(,\d{1,3}\.\d{1,3}(\.[a-z]{1,9})?){0,599}$/.test(text) ? text : undefined),
 };

@@ -206,7 +206,8 @@ function readAddress(address) {
   const last = (state.text === null ? Math.max(...lengths) : MOST_TYPED) - 1;
   fromAddress({
     token: state.text === null ? lengths.at(-1) - 1 : last, key: last, layer: (layers?.length ?? 1) - 1, head: Math.max(1, ...(layers ?? []).map(headsOf)) - 1,
-    option: 10, unit: 1e8, look: 2, source: lengths[0] - 1, temperature: 2, topK: 50, topP: 1, step: 1000, chapter: 0, ...pictureLimits(scene),
+    option: 10, unit: 1e8, look: 2, source: lengths[0] - 1, temperature: 2, topK: 50, topP: 1, step: 1000,
+    without: 0, shuffle: 9999, beams: 8, draws: MOST_DRAWS, cached: last, chapter: 0, ...pictureLimits(scene),
   }, address);
 }
 

@@ -1,0 +1,508 @@
+// What if a part of the model were missing, the words came in another order, or the search had more
+// beams: the model in the page runs again, and its prediction stands beside the one as it is.
+
+const SHOWN_BESIDE = 10, MOST_DRAWS = 10000, SHOWN_DRAWN = 12, BEAMS = [1, 2, 4, 8];
+
+// Parts that can be left out: their name in the address, the change in live/model.js, what the button
+// says, and the equation with the part between its beginning and its end.
+const PARTS = [
+  { name: "scale", change: "unscaled", label: "Do not divide by √d", equation: () => ["softmax(query · keyᵀ", " / √d", ")"] },
+  { name: "positions", change: "unpositioned", label: "No positions", equation: ({ live }) => POSITION_EQUATIONS[live.config.positions] },
+  { name: "mask", change: "unmasked", label: "No causal mask", equation: () => ["softmax(query · keyᵀ / √d", " + mask", ")"] },
+];
+const POSITION_EQUATIONS = {
+  learned: ["x = E[token]", " + P[position]", ""],
+  sinusoidal: ["x = E[token]", " + P[position]", ""],
+  rotary: ["score = ", "R(i − j)", " query · keyᵀ / √d"],
+  relative: ["score = query · keyᵀ / √d", " + bias of the distance", ""],
+};
+
+chapters.push({
+  id: "what_if",
+  title: "What if",
+  equation: ["KL = Σ p · ln(p / q)"],
+  note: "Change one part of the model, or several, and it runs again on this text: p is its prediction as it is, q the one with the change. The other chapters go on showing the model as it is.",
+  isShown: ({ live }) => Boolean(live),
+  draw(place, scene) {
+    if (!scene.rerun) return void add(place, "p", { class: "hint" }, "Unpacking the model …");
+    scene.whatIf ??= new Map(); // runs that are known, by what was changed
+    drawSwitchboard(place, scene);
+    const banner = add(place, "p", { class: "said changed", "aria-live": "polite" }), result = add(place, "div", { class: "what-if" });
+    follow(["layer", "head"], () => scene.compared?.drawHead());
+    follow(["without", "shuffle", "token", "look"], () => {
+      const wanted = changesOf(scene);
+      scene.compared = null;
+      result.setAttribute("aria-busy", wanted.isAny);
+      banner.textContent = wanted.isAny ? `Changed here: ${inWords(scene, wanted)}.` : "";
+      result.style.minHeight = wanted.isAny ? `${result.offsetHeight ?? 0}px` : ""; // what follows stays where it is
+      if (!wanted.isAny) {
+        result.textContent = "";
+        return;
+      }
+      later(() => {
+        if (changesOf(scene).key !== wanted.key) return; // changed again meanwhile
+        scene.compared = comparedWith(scene, wanted);
+        result.textContent = "";
+        drawCompared(result, scene);
+        completeFigures(result);
+        result.style.minHeight = "";
+        result.setAttribute("aria-busy", false);
+      });
+    });
+    if (!isSampled(scene)) return;
+    drawBeamCounts(place, scene);
+    drawDraws(place, scene);
+  },
+});
+
+// --- what is changed ---
+
+// The streams of the model whose tokens may look at later ones only without the mask.
+const isMasked = ({ live }) => live.streams.some((stream) => stream.is_causal);
+const hasPositions = ({ live }) => live.config.positions !== "none";
+const isPossible = (scene, { name }) => (name === "positions" ? hasPositions(scene) : name !== "mask" || isMasked(scene));
+
+// What the reader changed, as far as this model has it. `order` are the places at which the tokens of
+// the shuffled text stood before.
+function changesOf(scene) {
+  const parts = PARTS.filter((part) => state.without.split(",").includes(part.name) && isPossible(scene, part));
+  const order = state.shuffle ? shuffledOrder(scene, predictionAt(scene), state.shuffle) : null;
+  const key = `${parts.map(({ name }) => name)}/${order ?? ""}`;
+  return { parts, order, key, isAny: parts.length > 0 || order !== null };
+}
+
+function inWords(scene, { parts, order }) {
+  const said = { scale: `scores are not divided by √${scene.live.config.head_dim}`, positions: "the model has no positions", mask: "tokens see those that come later" };
+  return [...parts.map(({ name }) => said[name]), ...(order ? [`words in another order (number ${state.shuffle})`] : [])].join("; ");
+}
+
+function runOf(scene, { parts, order, key }) {
+  const known = scene.whatIf;
+  if (!known.has(key)) {
+    if (known.size > 20) known.clear();
+    const [first, ...others] = scene.inputs, rows = order ? [order.map((n) => first[n]), ...others] : scene.inputs;
+    known.set(key, { ...scene.rerun(parts.map(({ change }) => change), rows), rows });
+  }
+  return known.get(key);
+}
+
+const AS_IT_IS = { parts: [], order: null, key: "/" };
+
+// How far the prediction of one run is from that of another.
+function divergenceOf(scene, at, before, after) {
+  const [p, q] = [before, after].map((run) => logShares(run.logitsAt(at), scene.several));
+  const terms = Array.from(p, (each, n) => (each > -700 ? Math.exp(each) * (each - q[n]) : 0));
+  return { logShares: [p, q], terms, divergence: Math.max(0, terms.reduce((a, b) => a + b, 0)) };
+}
+
+function comparedWith(scene, changes) {
+  const at = predictionAt(scene), runs = [AS_IT_IS, changes].map((each) => runOf(scene, each));
+  return { at, changes, runs, ...divergenceOf(scene, at, ...runs) };
+}
+
+// --- words in another order ---
+
+// A generator of numbers from 0 to 1 that depends on the seed only (mulberry32).
+function randomNumbers(seed) {
+  let a = Math.imul(seed + 1, 0x9e3779b9);
+  return () => {
+    a = (a + 0x6d2b79f5) | 0;
+    let t = Math.imul(a ^ (a >>> 15), 1 | a);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+// Tokens of a word stay together, as [first, after the last]. What stays where it is is in none: spaces
+// of their own, the marks around a text, the word at which the model predicts and, if it reads from left
+// to right, all that follows.
+function movableWords(scene, at) {
+  const [{ tokens }] = scene.streams, [{ input, is_causal: isCausal }] = scene.live.streams, words = [];
+  const isOwn = scene.streams.length === 1 && scene.predicts !== "whole"; // predicted within this text
+  const hasSpaces = tokens.slice(1).some((token) => /^[\s▁]/.test(token));
+  let isInside = false;
+  tokens.forEach((token, n) => {
+    const isFixed = n < input.before.length || n >= tokens.length - input.after.length || !token.trim();
+    const begins = !isInside || /^[\s▁]/.test(token) || (!hasSpaces && !token.startsWith("##") && Boolean(scene.separator));
+    if (!isFixed && begins) words.push([n, n + 1]);
+    else if (!isFixed) words.at(-1)[1] = n + 1;
+    isInside = !isFixed;
+  });
+  if (words.length && words.some(([first]) => /^[\s▁]/.test(tokens[first])) && !/^[\s▁]/.test(tokens[words[0][0]])) words.shift(); // it would lose its space
+  const own = words.findIndex(([first, last]) => at >= first && at < last);
+  const isLater = ([first]) => isCausal && first > at;
+  return words.filter((word, n) => !isOwn || (n !== own && !isLater(word)));
+}
+
+// Null: there are no two different words to exchange.
+function shuffledOrder(scene, at, seed) {
+  const words = movableWords(scene, at), [ids] = scene.inputs;
+  const spelled = ([first, last]) => ids.slice(first, last).join();
+  if (new Set(words.map(spelled)).size < 2) return null;
+  const random = randomNumbers(seed), moved = [...words];
+  do {
+    for (let n = moved.length - 1; n > 0; n -= 1) {
+      const other = Math.floor(random() * (n + 1));
+      [moved[n], moved[other]] = [moved[other], moved[n]];
+    }
+  } while (moved.every((word, n) => spelled(word) === spelled(words[n])));
+  const order = [];
+  let from = 0;
+  words.forEach(([first, last], n) => {
+    for (let token = from; token < first; token += 1) order.push(token);
+    for (let token = moved[n][0]; token < moved[n][1]; token += 1) order.push(token);
+    from = last;
+  });
+  for (let token = from; token < ids.length; token += 1) order.push(token);
+  return order;
+}
+
+// --- the switches ---
+
+function drawSwitchboard(place, scene) {
+  const board = add(place, "div", { class: "switchboard" }), isOn = (name) => state.without.split(",").includes(name);
+  const toggled = (name) => PARTS.map((part) => part.name).filter((each) => (each === name) !== isOn(each)).join();
+  for (const part of PARTS.filter((each) => isPossible(scene, each))) {
+    const line = add(board, "div", { class: "switch" }), button = add(line, "button", { type: "button" }, part.label);
+    const [before, middle, after] = part.equation(scene), equation = add(line, "span", { class: "equation" }, before);
+    const own = add(equation, "span", { class: "part" }, middle);
+    equation.append(after);
+    button.addEventListener("click", () => choose({ without: toggled(part.name) }));
+    follow(["without"], () => {
+      button.setAttribute("aria-pressed", isOn(part.name));
+      own.classList.toggle("struck", isOn(part.name));
+    });
+  }
+  const line = add(board, "div", { class: "switch" }), shuffle = add(line, "button", { type: "button" }, "Shuffle the words");
+  const hint = add(line, "span", { class: "quiet-text" });
+  shuffle.addEventListener("click", () => choose({ shuffle: (state.shuffle % 9999) + 1 }));
+  follow(["shuffle", "token"], () => {
+    const canShuffle = shuffledOrder(scene, predictionAt(scene), 1) !== null;
+    shuffle.disabled = !canShuffle;
+    shuffle.setAttribute("aria-pressed", canShuffle && state.shuffle > 0);
+    const which = scene.streams.length > 1 ? "of the source" : isMasked(scene) && scene.predicts === "next" ? "before the one at which the model predicts" : "of the text";
+    hint.textContent = canShuffle ? `the words ${which}; press again for another order` : `there are no two different words ${which} to exchange`;
+  });
+  const back = add(add(board, "div", { class: "switch" }), "button", { type: "button" }, "Back to the model as it is");
+  back.addEventListener("click", () => choose({ without: "", shuffle: 0 }));
+  follow(["without", "shuffle"], () => { back.disabled = !state.without && !state.shuffle; });
+  const absent = absentSwitches(scene);
+  if (absent) add(place, "p", { class: "hint" }, absent);
+}
+
+function absentSwitches(scene) {
+  const masked = "There is no causal mask to leave out: in this model, every token may look at every other.";
+  return [
+    hasPositions(scene) ? "" : `This model has no positions to leave out${isMasked(scene) ? ": it knows the order of tokens from the causal mask alone" : ""}.`,
+    isMasked(scene) ? "" : masked,
+    isSampled(scene) ? "" : "It does not write token by token, so there are no beams, no draws and no KV cache.",
+  ].filter(Boolean).join(" ");
+}
+
+// --- before and after ---
+
+const SIDES = ["The model as it is", "With the change"];
+
+function drawCompared(place, scene) {
+  const { at, changes, runs, divergence } = scene.compared;
+  const where = { next: "after", same: "at" }[scene.predicts];
+  const options = runs.map((run) => topOf(run.logitsAt(at), SHOWN_BESIDE, scene.nameOf, scene.several));
+  const ids = runs.map((run) => largestOf(run.logitsAt(at), SHOWN_BESIDE));
+  writeProse(add(place, "p", { class: "said" }), [
+    `The prediction ${where ? `${where} ${quoted(scene.main.tokens[at])}` : "of the label"}: KL = `, term(`${number(divergence)} nats`, "", ref("divergence")),
+    divergence < 1e-9 ? "; nothing changes." : options[0][0][0] === options[1][0][0] ? "; the same is likeliest." : `; ${quoted(options[1][0][0])} is likeliest instead of ${quoted(options[0][0][0])}.`,
+  ]);
+  if (changes.order) drawNewOrder(place, scene, changes);
+  const grid = add(place, "div", { class: "beside-each-other" }), most = Math.max(options[0][0][1], options[1][0][1]);
+  const actual = scene.predicts === "next" && !changes.order ? scene.main.ids[at + 1] : undefined;
+  options.forEach((found, side) => {
+    const box = addFigure(grid, { name: SIDES[side], of: ["token"], caption: side === 0 && ids.flat().includes(actual) ? "Red: the token that follows in the text." : "" });
+    add(box, "p", { class: "over" }, SIDES[side]);
+    drawBars(box, found.map(([name, p], n) => ({ name, value: p, text: percent(p), style: ids[side][n] === actual ? "chosen" : "", of: ["beside", side, ids[side][n]] })), most, scene.live.labels ? "label" : "token");
+  });
+  for (const sentence of explained(scene)) add(place, "p", { class: "honest" }, sentence);
+  if (scene.predicts === "next" && !changes.order) writeLoss(place, scene);
+  drawHeadsCompared(place, scene);
+}
+
+function drawNewOrder(place, scene, { order }) {
+  const [{ tokens }] = scene.streams, row = add(place, "p", { class: "passage", dir: "auto", "aria-label": "the text as it is read now" });
+  order.forEach((from, n) => {
+    if (n && scene.separator) row.append(scene.separator);
+    add(row, "span", { class: from === n ? "" : "moved" }, tokens[from]);
+  });
+}
+
+// What the changes mean, in sentences.
+function explained(scene) {
+  const { at, changes: { parts, order }, runs } = scene.compared, has = (name) => parts.some((each) => each.name === name);
+  const said = [];
+  if (order && (has("positions") || !hasPositions(scene))) {
+    const isBag = !scene.live.streams[0].is_causal || has("mask"), inOldOrder = runOf(scene, { parts, order: null, key: `${parts.map(({ name }) => name)}/` });
+    const between = `KL between the old order and the new, both ${has("positions") ? "without positions" : "in this model without positions"}: ${number(divergenceOf(scene, at, inOldOrder, runs[1]).divergence)} nats.`;
+    said.push(isBag
+      ? `Without positions and without a mask, attention sees a set of tokens: in any order they get the same vectors, and the prediction is the same, up to rounding. ${between}`
+      : `Without positions, the order still matters to this model: the causal mask lets each token see only those before it. ${between}`);
+  }
+  if (has("mask")) {
+    said.push("Without the mask, a token reads the answer instead of predicting it: the token that follows is among its keys, and so are all others after it. A model that learned without a mask would only learn to copy, and could not write, because what it copies is not there yet. This one never learned to look ahead, so its numbers need not get better."
+      + (at === scene.main.ids.length - 1 ? " After the last token, there is no answer to be read: choose an earlier one." : ""));
+  }
+  return said;
+}
+
+// The mean of −ln p of the tokens that follow, before and after.
+function writeLoss(place, scene) {
+  const { ids } = scene.main, count = Math.min(ids.length - 1, MOST_LENS);
+  if (count < 1) return;
+  const [before, after] = scene.compared.runs.map((run) => Array.from({ length: count }, (_, n) => {
+    const logits = run.logitsAt(n);
+    return logSum(logits) - logits[ids[n + 1]];
+  }).reduce((a, b) => a + b, 0) / count).map(number);
+  add(place, "p", { class: "hint" }, `The loss, the mean of −ln p of the token that follows, ${before === after ? `stays at ${before}` : `goes from ${before} to ${after}`} nats${count < ids.length - 1 ? ` over the first ${count} predictions` : ` over ${count} predictions of the text`}.`);
+}
+
+declare("beside", {
+  sources: () => [],
+  lines(side, id) {
+    const logits = scene.compared.runs[side].logitsAt(scene.compared.at), log = scene.compared.logShares[side][id];
+    return [
+      [`p of ${quoted(scene.nameOf(id))}: ${SIDES[side].toLowerCase()}`],
+      [scene.several ? "1 / (1 + e^" : "e^", term(scene.several ? signed(-logits[id]) : inSum(logits[id])), scene.several ? ") = " : ` / Σ e^logit = e^${inSum(logits[id])} / e^${inSum(logSum(logits))} = `, term(percent(Math.exp(log), 2), "result")],
+    ];
+  },
+});
+
+declare("divergence", {
+  sources: () => [],
+  lines() {
+    const { terms, logShares: [p, q], divergence } = scene.compared, count = terms.length / (scene.several ? 2 : 1);
+    const name = (n) => `${n < count ? "" : "not "}${quoted(scene.nameOf(n % count))}`;
+    const shown = terms.map((value, n) => [value, [term(signed(value)), ` (${name(n)}: ${percent(Math.exp(p[n]))} · ln(${percent(Math.exp(p[n]))} / ${percent(Math.exp(q[n]))}))`]]);
+    return [["KL divergence of the prediction with the change from the one without"], ["Σ p · ln(p / q) = ", ...sumParts(shown, 3), " = ", term(inSum(divergence), "result")]];
+  },
+});
+
+// --- attention before and after ---
+
+// The layers of a run that belong to who looks at whom.
+function layersOfRun(scene, { seen }, look) {
+  const { streams } = scene.live, stack = look.asks === 0 ? streams[0].stack : streams.at(-1).stack;
+  const { layers } = seen.stacks[stack];
+  return look.name === "cross" ? layers.map(({ cross }) => cross) : layers;
+}
+
+// The mean entropy of the rows of a matrix of shares, in nats.
+function meanEntropy(shares, rows) {
+  let sum = 0;
+  for (const share of shares) if (share > 0) sum -= share * Math.log(share);
+  return sum / rows;
+}
+
+function drawHeadsCompared(place, scene) {
+  const look = lookOf(scene), { runs } = scene.compared, both = runs.map((run) => layersOfRun(scene, run, look));
+  const rows = look.asking.length, heads = headsOf(look.layers[0]);
+  add(place, "h3", {}, "Attention before and after");
+  add(place, "p", { class: "hint" }, `The entropy −Σ w · ln w of the weights of a query says how widely it looks: 0 if it sees one token, ln n if it sees n alike. Each number is the mean over ${rows} queries${look.label ? ` (${look.label})` : ""}, as it is → with the change. Choose a head.`);
+  const box = addFigure(place, { name: "Entropy of the attention weights", of: ["look"], caption: "In nats. Orange: looks at fewer tokens than before; blue: at more." });
+  const table = add(add(box, "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "entropy of all heads" }), "table", { class: "effects" });
+  const top = add(add(table, "thead"), "tr"), body = add(table, "tbody"), cells = [];
+  add(top, "td", {}, "");
+  for (let head = 0; head < heads; head += 1) add(top, "th", { scope: "col" }, `head ${head}`);
+  scene.entropies = both.map((layers) => layers.map(() => []));
+  const pictures = add(place, "div");
+  both[0].forEach((_, layer) => {
+    const line = add(body, "tr");
+    add(line, "th", { scope: "row" }, `layer ${layer}`);
+    for (let head = 0; head < heads; head += 1) {
+      const cell = means(add(line, "td", { "data-acts": "" }, "…"), "entropy", layer, head);
+      pressable(cell, () => choose({ layer, head }));
+      cells.push({ cell, layer, head });
+      later(() => {
+        const [one, other] = both.map((layers, side) => (scene.entropies[side][layer][head] = meanEntropy(layers[layer].weights(head), rows)));
+        cell.textContent = `${one.toFixed(2)} → ${other.toFixed(2)}`;
+        cell.style.setProperty("--share", Math.min(1, Math.abs(other - one) / Math.max(1e-9, Math.log(look.tokens.length))));
+        cell.classList.toggle("wider", other > one);
+      });
+    }
+  });
+  rove(body, cells.map(({ cell }) => cell), heads, Math.min(state.layer, both[0].length - 1) * heads + state.head);
+  const said = add(pictures, "p", { class: "said" }), grid = add(pictures, "div", { class: "beside-each-other" });
+  const figures = SIDES.map((name) => addFigure(grid, { name: `Head: ${name.toLowerCase()}`, of: ["look", "layer", "head"] }));
+  const draw = () => {
+    const layer = Math.min(state.layer, both[0].length - 1), { head } = state;
+    cells.forEach((each) => each.cell.classList.toggle("picked", each.layer === layer && each.head === head));
+    writeProse(said, ["Layer ", layerPick(look), ", head ", headPick(look), ": its weights"]);
+    const shares = both.map((layers) => layers[layer].weights(head)), most = Math.max(...shares.map((each) => each.reduce((a, b) => Math.max(a, b), 0)));
+    scene.sharesBeside = shares;
+    figures.forEach((figure, side) => drawSharesBeside(figure, scene, look, { side, shares: shares[side], most, isCausal: both[side][layer].causal }));
+  };
+  scene.compared.drawHead = draw;
+  draw();
+}
+
+function drawSharesBeside(figure, scene, look, { side, shares, most, isCausal }) {
+  const { changes: { order } } = scene.compared, rows = look.asking.length, columns = look.tokens.length;
+  const inOrder = (tokens, stream) => (side === 1 && order && stream === 0 ? order.map((n) => tokens[n]) : tokens);
+  figure.textContent = "";
+  add(figure, "p", { class: "over" }, SIDES[side]);
+  drawMatrix(figure, {
+    rows, columns, value: (r, c) => (isCausal && c > r ? null : shares[r * columns + c]), colour: bluesOf(most), label: `weights of a head, ${SIDES[side].toLowerCase()}`,
+    rowNames: inOrder(look.asking, look.asks), columnNames: inOrder(look.tokens, look.answers), size: Math.max(6, Math.min(18, 300 / columns)), most: 260,
+    at: (r, c) => ref("beside-weight", side, r, c), spots: (of) => spotIn(of, "beside-weight", ([s, r, c]) => (s === side ? [r, c, 1, 1] : null)),
+  });
+}
+
+declare("entropy", {
+  sources: () => [],
+  lines(layer, head) {
+    const [one, other] = scene.entropies.map((layers) => layers[layer][head]), { length } = lookOf(scene).asking;
+    if (other === undefined) return [["entropy of the weights"]];
+    return [
+      [`mean entropy of the weights of ${length} queries`, headTitle(layer, head)],
+      [`as it is ${inSum(one)} nats: as widely as over ${inSum(Math.exp(one))} equal weights; with the change `, term(inSum(other), "result"), ` nats: ${inSum(Math.exp(other))} equal weights`],
+    ];
+  },
+});
+
+declare("beside-weight", {
+  sources: () => [],
+  lines(side, query, key) {
+    const { order } = scene.compared.changes, look = lookOf(scene), share = scene.sharesBeside[side][query * look.tokens.length + key];
+    const named = (tokens, n, stream) => quoted(tokens[side === 1 && order && stream === 0 ? order[n] : n]);
+    return [[`weight of ${named(look.tokens, key, look.answers)} at ${key} for the query ${named(look.asking, query, look.asks)} at ${query}: ${SIDES[side].toLowerCase()}`], [term(percent(share, 2), "result")]];
+  },
+});
+
+// --- another number of beams ---
+
+function drawBeamCounts(place, scene) {
+  add(place, "h3", {}, "Another number of beams");
+  add(place, "p", { class: "hint" }, `${scene.streams.length > 1 ? "The translation" : `The continuation of the text, up to ${SEARCH_STEPS} tokens,`} that a search finds, and its score: Σ log p(token) / number of tokens. More beams look further, and the score they find is often higher, but not always: what looks worse at first is dropped. The search uses the model with the changes above, if there are any.`);
+  const line = add(place, "div", { class: "controls looks", role: "group", "aria-label": "number of beams" });
+  const buttons = BEAMS.map((count) => {
+    const button = add(line, "button", { type: "button" }, count === 1 ? "1 beam (greedy)" : `up to ${count} beams`);
+    button.addEventListener("click", () => choose({ beams: state.beams === count ? 0 : count }));
+    return button;
+  });
+  const room = add(place, "div");
+  let wanted = "";
+  follow(["beams", "without", "shuffle", "token"], () => {
+    buttons.forEach((button, n) => button.setAttribute("aria-pressed", BEAMS[n] === state.beams));
+    const changes = changesOf(scene), { key } = changes, counts = BEAMS.filter((count) => count <= state.beams);
+    if (wanted === `${key}/${counts}`) return;
+    wanted = `${key}/${counts}`;
+    room.textContent = "";
+    if (!counts.length) return;
+    const own = wanted, [first, ...others] = scene.inputs, { order } = changes;
+    const rows = order ? [order.map((n) => first[n]), ...others] : scene.inputs;
+    const box = addFigure(room, { name: "Searches with several beams", caption: changes.isAny ? `With the change: ${inWords(scene, changes)}.` : "" });
+    const table = add(add(box, "div", { class: "scroll" }), "table", { class: "searches" }), head = add(add(table, "thead"), "tr"), body = add(table, "tbody");
+    for (const name of ["beams", "written", "score"]) add(head, "th", { scope: "col" }, name);
+    scene.foundByBeams = {};
+    const lines = counts.map((count) => {
+      const each = add(body, "tr");
+      add(each, "th", { scope: "row" }, String(count));
+      return { count, text: add(each, "td", { dir: "auto", class: "written" }, "searching …"), score: add(each, "td", {}, "") };
+    });
+    const next = ([each, ...rest]) => {
+      if (!each || wanted !== own) return;
+      scene.searchWith(each.count, changes.parts.map(({ change }) => change), rows, (found) => {
+        if (wanted !== own) return;
+        scene.foundByBeams[each.count] = found;
+        each.text.textContent = spaced(found.tokens.join(scene.separator)) + (found.isComplete ? "" : " …");
+        means(each.score, "searched", each.count).textContent = found.score.toFixed(3);
+        each.score.setAttribute("tabindex", 0);
+        next(rest);
+      });
+    };
+    next(lines);
+  });
+}
+
+declare("searched", {
+  sources: () => [],
+  lines(count) {
+    const { logprob, tokens, isComplete, score } = scene.foundByBeams[count], length = tokens.length + isComplete;
+    return [[`score of what ${count === 1 ? "greedy decoding" : `${count} beams`} found`], [`Σ log p / tokens = ${inSum(logprob)} / ${length}${isComplete ? " (with the end)" : ""} = `, term(inSum(score), "result")]];
+  },
+});
+
+// --- drawing a token again and again ---
+
+function drawDraws(place, scene) {
+  add(place, "h3", {}, "Draw a token, again and again");
+  add(place, "p", { class: "hint" }, "Sampling draws one token by these probabilities. How often each was drawn comes close to p only after many draws. The sliders are those of the prediction.");
+  addSliders(add(place, "div", { class: "controls" }));
+  const line = add(place, "div", { class: "controls draws" });
+  for (const [count, label] of [[1, "Draw a token"], [10, "Draw 10"], [100, "Draw 100"]]) {
+    add(line, "button", { type: "button" }, label).addEventListener("click", () => choose({ draws: Math.min(MOST_DRAWS, state.draws + count) }));
+  }
+  const clear = add(line, "button", { type: "button" }, "Start again");
+  clear.addEventListener("click", () => choose({ draws: 0 }));
+  const said = add(place, "p", { class: "said", "aria-live": "polite" });
+  const box = addFigure(place, { name: "Tally of draws", of: ["token"], caption: "Upper bar: p. Lower bar: share of the draws." });
+  follow(["token", "draws", "temperature", "topK", "topP", "without", "shuffle"], () => {
+    clear.disabled = state.draws === 0;
+    const changes = changesOf(scene), at = predictionAt(scene);
+    const source = `${at}/${changes.key}`;
+    if (scene.drawnFrom?.source !== source) scene.drawnFrom = { source, ...liveDistribution(runOf(scene, changes.isAny ? changes : AS_IT_IS).logitsAt(at), scene.nameOf) };
+    const { names, logits } = scene.drawnFrom;
+    const { after, kept } = sampled(logits.data, state.temperature, state.topK, state.topP), { counts, last } = tallied(after, kept, state.draws);
+    scene.tally = { counts, after, names };
+    said.textContent = state.draws
+      ? `${number(state.draws)} ${state.draws === 1 ? "draw" : "draws"}${changes.isAny ? " from the changed model" : ""}; the last: ${last.map((n) => (names[n] === undefined ? "a rare token" : quoted(names[n]))).join(", ")}.`
+      : `Nothing is drawn yet${changes.isAny ? " from the changed model" : ""}.`;
+    box.textContent = "";
+    drawTally(box, scene);
+  });
+}
+
+// How often each of the likeliest was drawn, and the last five. The n-th draw depends on n alone.
+function tallied(after, kept, draws) {
+  const sums = [], counts = new Array(kept).fill(0), random = randomNumbers(0), last = [];
+  after.slice(0, kept).reduce((sum, p, n) => (sums[n] = sum + p), 0);
+  for (let n = 0; n < draws; n += 1) {
+    const mark = random() * sums[kept - 1];
+    let low = 0, high = kept - 1; // the first whose sum is beyond the mark
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (sums[middle] > mark) high = middle;
+      else low = middle + 1;
+    }
+    counts[low] += 1;
+    if (n >= draws - 5) last.push(low);
+  }
+  return { counts, last };
+}
+
+function drawTally(box, scene) {
+  const { counts, after, names } = scene.tally, shown = Math.min(SHOWN_DRAWN, counts.length, names.length), table = add(box, "table", { class: "bars tally" });
+  const head = add(add(table, "thead"), "tr"), body = add(table, "tbody"), rows = [];
+  for (const name of ["token", "", "p", "drawn"]) add(head, "th", { scope: "col" }, name);
+  const most = Math.max(after[0], ...counts.map((count) => count / Math.max(1, state.draws)));
+  for (let n = 0; n < shown; n += 1) {
+    const row = means(add(body, "tr"), "drawn", n), share = state.draws ? counts[n] / state.draws : 0;
+    add(row, "th", { scope: "row", dir: "auto" }, short(visible(names[n]), 22));
+    const cell = add(row, "td", { class: "bar-cell" });
+    add(cell, "span", { class: "bar-fill" }).style.width = `${(100 * after[n]) / most}%`;
+    add(cell, "span", { class: "bar-fill of-draws" }).style.width = `${(100 * share) / most}%`;
+    add(row, "td", { class: "value" }, percent(after[n]));
+    add(row, "td", { class: "value" }, state.draws ? `${number(counts[n])} (${percent(share)})` : "–");
+    rows.push(row);
+  }
+  rove(body, rows, 1);
+  const others = counts.slice(shown), [drawn, p] = [others.reduce((a, b) => a + b, 0), after.slice(shown, counts.length).reduce((a, b) => a + b, 0)];
+  if (others.length) add(box, "p", { class: "quiet-text" }, `${number(others.length)} other tokens: ${percent(p)} together, drawn ${number(drawn)} times.`);
+}
+
+declare("drawn", {
+  sources: () => [ref("slider", 0), ref("slider", 1), ref("slider", 2)],
+  lines(n) {
+    const { counts, after, names } = scene.tally, p = after[n], { draws } = state;
+    return [
+      [`${quoted(names[n])} with probability `, term(percent(p, 2), "result")],
+      draws ? [`${number(counts[n])} / ${number(draws)} draws = ${percent(counts[n] / draws, 2)}; expected ${inSum(draws * p)} ± ${inSum(Math.sqrt(draws * p * (1 - p)))} (√(n · p · (1 − p)))`] : ["nothing is drawn yet"],
+    ];
+  },
+});
