@@ -88,7 +88,7 @@ function drawVectors(box, { scene, look, parts, layer, head, step, count, isCach
 
 // --- memory ---
 
-const bytes = (count) => (count < 1000 ? `${count} bytes` : count < 1e6 ? `${Number((count / 1e3).toPrecision(3))} kB` : count < 1e9 ? `${Number((count / 1e6).toPrecision(3))} MB` : `${Number((count / 1e9).toPrecision(3))} GB`);
+const sizeInBytes = (count) => (count < 1000 ? `${count} bytes` : count < 1e6 ? `${Number((count / 1e3).toPrecision(3))} kB` : count < 1e9 ? `${Number((count / 1e6).toPrecision(3))} MB` : `${Number((count / 1e9).toPrecision(3))} GB`);
 
 // The numbers that a cache holds for so many tokens, from the shapes of its keys and values.
 const cachedNumbers = (layers, length) => layers.reduce((sum, { key, value }) => sum + length * (key.shape[0] * key.shape[2] + value.shape[0] * value.shape[2]), 0);
@@ -96,7 +96,7 @@ const cachedNumbers = (layers, length) => layers.reduce((sum, { key, value }) =>
 function drawMemory(place, scene, count) {
   const { layers, cross } = scene.main, { num_heads: heads, head_dim: width, context_length: most } = scene.live.config;
   const [groups] = layers[0].key.shape, said = add(place, "p", { class: "said" });
-  const sizes = (numbers) => `${bytes(4 * numbers)} in single, ${bytes(2 * numbers)} in half precision`;
+  const sizes = (numbers) => `${sizeInBytes(4 * numbers)} in single, ${sizeInBytes(2 * numbers)} in half precision`;
   const formula = (length) => [`2 · ${layers.length} layers · ${groups} ${groups === 1 ? "head" : "heads"} of keys · ${width} numbers · ${number(length)} tokens = `];
   follow(["cached"], () => {
     const length = stepAt(count) + 1, numbers = cachedNumbers(layers, length), source = cross ? cachedNumbers(cross, cross[0].key.shape[1]) : 0;

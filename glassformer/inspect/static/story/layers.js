@@ -192,7 +192,7 @@ function drawEffects(place, shown, { effects, at }, look = 0, group = undefined,
   const where = { next: "after", same: "at" }[shown.predicts];
   const what = where ? `the prediction ${where} ${quoted(shown.main.tokens[at])}` : last ? "the predicted label" : "the vector of the text";
   if (label) add(place, "h4", {}, `Heads that let ${label.replace(" at ", " look at ")}`);
-  if (group === undefined) add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing. Each number is a run of the model without that head.` + (shown.switchHead ? " Click one to leave it switched off everywhere on this page; click again to bring it back." : ""));
+  if (group === undefined) add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing. Each number is a run of the model without that head.` + (shown.switchHead ? " Click one to leave it switched off everywhere on this page; click again to bring it back. The chapter “What if” changes other parts of the model." : ""));
   const said = add(place, "p", { class: "said", "aria-live": "polite" });
   const box = addFigure(place, last
     ? { name: "The prediction without each head", caption: "KL divergence in nats between the prediction of the whole model and that without the head. 0: nothing changes." }
