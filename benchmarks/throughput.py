@@ -15,7 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from benchmarks.machine import describe
 from benchmarks.steps import update
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.tasks.evaluating import next_token_loss
+from glassformer.nn.loss import next_token_loss
 from glassformer.training.optimizer_and_schedule import make_optimizer
 
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH, VOCABULARY = 6, 6, 384, 256, 16, 65

@@ -15,9 +15,9 @@ from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.presets import GPT_PRESETS
 from glassformer.nn import masks
 from glassformer.nn.attention import MultiHeadAttention, PlaceAttention, explicit, weights_of
+from glassformer.nn.loss import next_token_loss
 from glassformer.nn.observe import listening
 from glassformer.nn.positions import sinusoids
-from glassformer.tasks.evaluating import next_token_loss
 
 ERRATA = Path(__file__).parent.parent / "docs" / "errata.md"
 

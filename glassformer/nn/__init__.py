@@ -10,6 +10,7 @@
     patches.py     an image as a sequence: patches, convolutions, positions on a grid
     recurrent.py   RNN, LSTM and GRU
     pooling.py     one vector for a whole sequence
+    loss.py        cross-entropy with label smoothing, negative sampling
     observe.py     listening to a layer, switching heads off, changing what passes
     lora.py        fine-tuning by low-rank updates
     linear.py      y = x Wᵀ + b, with oneDNN's kernel (`onednn.py`) where it is faster

@@ -19,7 +19,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from glassformer.config import parse
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS, count_parameters, row
-from glassformer.tasks.evaluating import CHUNK, next_token_loss
+from glassformer.nn.loss import CHUNK, next_token_loss
 from glassformer.wording import counted, readable_size
 
 # --- devices: what their makers promise, and what is usually reached ---

@@ -31,13 +31,13 @@ from glassformer.inspect.chapters import Answer, Chapter, Examination, affordabl
 from glassformer.machine.threads import side_by_side
 from glassformer.models.memory_decoder import MemoryDecoder
 from glassformer.nn.layers import refuse_nan
+from glassformer.nn.loss import next_token_loss
 from glassformer.progress import Notify
 from glassformer.tasks.evaluating import (
     Mistake,
     Result,
     evaluating,
     held_out,
-    next_token_loss,
     tracked,
 )
 from glassformer.tasks.task import Objective

@@ -1,4 +1,4 @@
-"""How good a model is on data that it does not learn from: the loop, the loss, and the result.
+"""How good a model is on data that it does not learn from: the loop, and the result.
 
     for batch in held_out(model, parts, read):      on the model's device, without gradients
         loss = next_token_loss(model.hidden(batch.ids), model.head, batch.targets)
@@ -18,10 +18,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from glassformer.nn.int8 import QuantizedLinear
-from glassformer.nn.linear import learns_by_onednn, linear
 from glassformer.tables import Table, html_table, html_text
 from glassformer.wording import score_name, shortened
 
@@ -87,87 +84,6 @@ def tracked(parts: Iterable[Part], sizes: Sequence[int]) -> Iterator[Part]:
         done += size
         if listener is not None:
             listener(done / total)
-
-
-# --- the loss of the next token, without ever holding all the logits in memory ---
-#
-# With 50,000 tokens in the vocabulary, the logits of one batch are larger than the model. So they
-# are computed in chunks of rows: each chunk's loss and gradient are computed, then its logits are
-# freed. With label smoothing ε, the goal is a probability of 1 - ε for the target; all tokens
-# share ε:
-#
-#     loss = (1 - ε) · -log p(target) + ε · mean over all tokens of -log p(token)
-
-CHUNK = 2**22  # logits held at a time: 16 MB
-
-
-def next_token_loss(
-    hidden: Tensor, head: nn.Linear | QuantizedLinear, targets: Tensor, smoothing: float = 0.0
-) -> Tensor:
-    """Mean of -log p(target) over all positions: hidden (…, D), targets (…)."""
-    hidden, targets = hidden.flatten(0, -2), targets.flatten()
-    rows = max(1, CHUNK // head.out_features)
-    if len(targets) <= rows:
-        return F.cross_entropy(head(hidden).float(), targets, label_smoothing=smoothing)
-    if isinstance(head, QuantizedLinear):  # it has no weights for a gradient
-        parts = zip(hidden.split(rows), targets.split(rows), strict=True)
-        losses = [
-            F.cross_entropy(head(part), target, label_smoothing=smoothing, reduction="sum")
-            for part, target in parts
-        ]
-        return torch.stack(losses).sum() / len(targets)
-    learning = torch.is_grad_enabled()  # asked here: inside a Function it is always off
-    total: Tensor = _Chunked.apply(  # type: ignore[no-untyped-call]
-        hidden, head.weight, head.bias, targets, rows, learning, smoothing
-    )
-    return total / len(targets)
-
-
-class _Chunked(torch.autograd.Function):
-    """Sum of the losses. The gradients are computed in the forward pass, while the logits exist."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        rows: int,
-        learning: bool,
-        smoothing: float,
-    ) -> Tensor:
-        wanted = learning and any(ctx.needs_input_grad)
-        times = linear if learns_by_onednn() else F.linear  # a bᵀ
-        total = torch.zeros((), device=hidden.device)
-        grad_hidden = torch.empty_like(hidden) if wanted else None
-        grad_weight = torch.zeros_like(weight) if wanted else None
-        grad_bias = torch.zeros_like(bias) if wanted and bias is not None else None
-        for start in range(0, len(targets), rows):
-            part, target = hidden[start : start + rows], targets[start : start + rows, None]
-            logits = times(part, weight, bias).float()  # (rows, V)
-            log_total = logits.logsumexp(-1, keepdim=True)
-            total += (log_total - (1 - smoothing) * logits.gather(1, target)).sum()
-            if smoothing:
-                total -= smoothing * logits.mean(-1).sum()
-            if grad_hidden is None or grad_weight is None:
-                continue
-            grad = logits.sub_(log_total).exp_()  # p - what it should be: the softmax's gradient
-            grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1))
-            if smoothing:
-                grad -= smoothing / logits.size(-1)
-            grad = grad.to(part.dtype)
-            grad_hidden[start : start + rows] = times(grad, weight.to(part.dtype).T, None)
-            grad_weight += times(grad.T, part.T, None)
-            if grad_bias is not None:
-                grad_bias += grad.sum(0)
-        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        grads = (None if grad is None else grad * upstream[0] for grad in ctx.saved_tensors)
-        return (*grads, None, None, None, None)
 
 
 # --- the result of an evaluation ---

@@ -9,9 +9,9 @@ from torch.autograd.graph import saved_tensors_hooks
 from glassformer.config import parse
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import row
+from glassformer.nn.loss import next_token_loss
 from glassformer.planning.estimate import workload
 from glassformer.planning.plan import plan
-from glassformer.tasks.evaluating import next_token_loss
 
 SMALL: dict[str, Any] = {"d_model": 32, "num_heads": 2, "context_length": 16, "vocab_size": 50}
 

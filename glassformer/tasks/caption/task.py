@@ -28,12 +28,12 @@ from glassformer.inspect.places import caption_places
 from glassformer.machine.seeds import step_seed
 from glassformer.models import row
 from glassformer.models.sources import CaptionDecoder
+from glassformer.nn.loss import next_token_loss
 from glassformer.preprocessing.images import CaptionPreprocessing, unit_range
 from glassformer.progress import Notify
 from glassformer.tasks import answers, fitting
 from glassformer.tasks.caption import scores
 from glassformer.tasks.caption.predictor import CaptionPredictor
-from glassformer.tasks.evaluating import next_token_loss
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, image_to_try
 from glassformer.tasks.task import Batches, Command, Dataset, Defaults, Source, Task, report_data

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional as F
 
 from glassformer.checkpoint.open import open_config, open_preprocessing
 from glassformer.config import Config
@@ -30,6 +29,7 @@ from glassformer.data.rows import Array
 from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
 from glassformer.models import row
+from glassformer.nn.loss import label_loss
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.progress import Notify
 from glassformer.tasks.fitting import kept_preprocessing, learn_tokenizer, tokenizer_choices
@@ -222,14 +222,8 @@ class LabelObjective(Objective):
         return float(len(targets) if self._weights is None else self._weights[targets].sum())
 
     def cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The loss of logits (N, C) against labels (N,), several labels as 0 and 1 (N, C), or the
-        shares of labels in mixed images (N, C)."""
         weights = None if self._weights is None else self._weights.to(logits)
-        smoothing: float = self.recipe.objective.label_smoothing
-        if targets.dim() == 2 and not targets.is_floating_point():  # a choice of two: yes or no
-            goal = targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
-            return F.binary_cross_entropy_with_logits(logits, goal, pos_weight=weights)
-        return F.cross_entropy(logits, targets, weights, label_smoothing=smoothing)
+        return label_loss(logits, targets, weights, self.recipe.objective.label_smoothing)
 
 
 class ClassObjective(LabelObjective):

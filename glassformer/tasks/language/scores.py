@@ -26,7 +26,8 @@ from glassformer.data.batches import ValidationWindows
 from glassformer.data.rows import Array
 from glassformer.inspect.chapters import NORMAL_95, Chapter, Examination, affordable
 from glassformer.models.heads import LanguageModel
-from glassformer.tasks.evaluating import Result, held_out, next_token_loss
+from glassformer.nn.loss import next_token_loss
+from glassformer.tasks.evaluating import Result, held_out
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.text.word_cache import Ids
 from glassformer.text.words import ByteCount

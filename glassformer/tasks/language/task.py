@@ -9,9 +9,10 @@ from torch import Tensor
 
 from glassformer.inspect.chapters import Examination
 from glassformer.models.heads import LanguageModel
+from glassformer.nn.loss import next_token_loss
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.progress import Notify
-from glassformer.tasks.evaluating import evaluating, next_token_loss
+from glassformer.tasks.evaluating import evaluating
 from glassformer.tasks.language.predictor import GenerationSettings, LanguagePredictor
 from glassformer.tasks.language.scores import LanguageResult, evaluate_language, examine_language
 from glassformer.tasks.task import Command, Defaults, Objective, Task

@@ -16,6 +16,7 @@ from torch import Tensor
 from glassformer.errors import UsageError
 from glassformer.inspect.chapters import Examination
 from glassformer.models.bert import Bert
+from glassformer.nn.loss import next_token_loss
 from glassformer.preprocessing.masking import (
     MaskedBatch,
     MaskedConfig,
@@ -23,7 +24,7 @@ from glassformer.preprocessing.masking import (
     Masking,
 )
 from glassformer.progress import Notify
-from glassformer.tasks.evaluating import evaluating, next_token_loss
+from glassformer.tasks.evaluating import evaluating
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.tasks.masked.scores import MaskedResult, evaluate_masked, examine_masked
 from glassformer.tasks.task import Command, Defaults, Objective, Task

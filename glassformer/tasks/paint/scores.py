@@ -30,8 +30,9 @@ from glassformer.inspect.chapters import (
 )
 from glassformer.models.image_gpt import ImageGPT
 from glassformer.nn.layers import refuse_nan
+from glassformer.nn.loss import next_token_loss
 from glassformer.preprocessing.images import PalettePreprocessing
-from glassformer.tasks.evaluating import Result, evaluating, held_out, next_token_loss
+from glassformer.tasks.evaluating import Result, evaluating, held_out
 
 READ_AT_ONCE = 2**14  # pixels
 SHOWN, EACH = 8, 3  # images in a report, and completions of each

@@ -25,9 +25,9 @@ from glassformer.errors import UsageError
 from glassformer.inspect.chapters import Examination, spread
 from glassformer.machine.seeds import step_seed
 from glassformer.models.image_gpt import ImageGPT
+from glassformer.nn.loss import next_token_loss
 from glassformer.preprocessing.images import MOST_COLORS, PalettePreprocessing
 from glassformer.progress import Notify
-from glassformer.tasks.evaluating import next_token_loss
 from glassformer.tasks.fitting import check_size, kept_preprocessing, kept_size
 from glassformer.tasks.paint import scores
 from glassformer.tasks.paint.predictor import PaintPredictor

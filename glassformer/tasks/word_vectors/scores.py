@@ -1,21 +1,20 @@
-"""How well word vectors tell the neighbours of a word from random words.
+"""How well word vectors tell the neighbours of a word from random words: skip-gram with negative
+sampling, whose loss is in `nn/loss.py`.
 
-    loss of a pair = −log σ(v_c · u_o) − k · mean over random words r of log σ(−v_c · u_r)
-
-c is a word, o a neighbour, k the number of random words for each pair. The pairs of a row are
-computed as one matrix product, as in attention, and the row shares its random words. A neighbour at
-distance d of a window w counts (w − d + 1) / w: word2vec draws the reach of each window at random
-instead, with the same mean. Vectors of zeros have a loss of (k + 1) · ln 2.
+The pairs of a row are computed as one matrix product, as in attention, and the row shares its
+random words. A neighbour at distance d of a window w counts (w − d + 1) / w: word2vec draws the
+reach of each window at random instead, with the same mean.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from glassformer.data.batches import ValidationWindows
 from glassformer.models.word_vectors import WordVectors
+from glassformer.nn.loss import negative_sampling_loss
 from glassformer.preprocessing.skip_gram import OUTSIDE, SkipGram, SkipGramBatch
 from glassformer.tasks.evaluating import EVALUATION_SEED, Result, held_out
 from glassformer.text.word_cache import Ids
@@ -50,8 +49,7 @@ class SkipGramResult(Result):
         ]
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """The pairs of a batch: their scores, their weights, and the scores of random words."""
 
     scores: Tensor
@@ -60,12 +58,6 @@ class Pairs:
     """(B, T, T): the weight of each pair; 0 for words that are no neighbours."""
     random: Tensor
     """(B, T, K): the score of each word with the random words of its row."""
-
-    def loss(self, num_negatives: int) -> Tensor:
-        """The mean over all pairs."""
-        near = (self.weights * F.softplus(-self.scores)).sum()
-        random = (self.weights.sum(-1) * F.softplus(self.random).mean(-1)).sum()
-        return (near + num_negatives * random) / self.weights.sum().clamp(min=1e-9)
 
 
 def pairs_of(model: WordVectors, batch: SkipGramBatch, window: int) -> Pairs:
@@ -99,7 +91,7 @@ def evaluate_skip_gram(model: WordVectors, ids: Ids, skip_gram: SkipGram) -> Ski
     for batch in held_out(model, range(len(windows)), draw):
         pairs = pairs_of(model, batch, skip_gram.window)
         weight_here = pairs.weights.sum().item()
-        total += pairs.loss(skip_gram.num_negatives).item() * weight_here
+        total += negative_sampling_loss(*pairs, skip_gram.num_negatives).item() * weight_here
         is_pair = pairs.weights > 0
         row, word, _ = is_pair.nonzero(as_tuple=True)
         gaps = pairs.scores[is_pair][:, None] - pairs.random[row, word]  # (pairs, K)

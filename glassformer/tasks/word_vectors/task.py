@@ -19,6 +19,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inspect.chapters import Chapter, Examination
 from glassformer.inspect.words import Lexicon
 from glassformer.models.word_vectors import WordVectors
+from glassformer.nn.loss import negative_sampling_loss
 from glassformer.preprocessing.skip_gram import (
     SkipGram,
     SkipGramBatch,
@@ -119,7 +120,8 @@ class SkipGramObjective(Objective):
 
     def loss(self, model: WordVectors, batch: SkipGramBatch) -> Tensor:
         skip_gram = self.dataset.skip_gram
-        return scores.pairs_of(model, batch, skip_gram.window).loss(skip_gram.num_negatives)
+        pairs = scores.pairs_of(model, batch, skip_gram.window)
+        return negative_sampling_loss(*pairs, skip_gram.num_negatives)
 
     def validate(self, model: WordVectors) -> scores.SkipGramResult:
         return scores.evaluate_skip_gram(model, self.dataset.validation, self.dataset.skip_gram)

@@ -10,8 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.tasks import evaluating as losses
-from glassformer.tasks.evaluating import next_token_loss
+from glassformer.nn import loss as losses
+from glassformer.nn.loss import next_token_loss
 
 
 def in_chunks_of(logits):
