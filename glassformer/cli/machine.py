@@ -85,7 +85,7 @@ def _busy(cores: float | None, usable: int) -> dict[str, str]:
 
 def _precisions(host: "Machine") -> dict[str, str]:
     """The speed of each precision by the width of a model, and which one is used from where on."""
-    from glassformer.machine.host import choose_precision
+    from glassformer.machine.precision import choose_precision
 
     widths = [speed.width for speed in host.probe["float32"].speeds]
     lines = {

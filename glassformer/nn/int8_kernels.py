@@ -39,7 +39,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 if TYPE_CHECKING:
-    from glassformer.machine.host import Measurement, Measurements
+    from glassformer.machine.precision import Measurement, Measurements
 
 
 ROWS = (1, 8, 32)  # of x, as in generation
@@ -189,9 +189,9 @@ KERNELS: dict[str, Kernel] = {  # from the one that torch is likeliest to keep
 @cache
 def int8_kernel() -> str:
     """The name of the fastest kernel that survives here and computes the right thing."""
-    from glassformer.machine import facts, host
+    from glassformer.machine import facts, precision
 
-    fingerprint = host.Fingerprint(
+    fingerprint = precision.Fingerprint(
         device="int8",
         device_name="",
         cpu=facts.cpu_name(),
@@ -202,11 +202,13 @@ def int8_kernel() -> str:
         torch=torch.__version__,
         onednn_max_cpu_isa=os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
     )
-    with host.one_at_a_time():
-        measured = host.load_measurements(fingerprint, KERNELS)
+    with precision.one_at_a_time():
+        measured = precision.load_measurements(fingerprint, KERNELS)
         if measured is None:
-            measured = host.measure({name: _command(name) for name in KERNELS}, host.TIMEOUT)
-            host.store_measurements(fingerprint, measured)
+            measured = precision.measure(
+                {name: _command(name) for name in KERNELS}, precision.TIMEOUT
+            )
+            precision.store_measurements(fingerprint, measured)
     best = fastest(measured)
     if best == FALLBACK:
         problems = "; ".join(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from glassformer.machine.host import float32_kernel
+from glassformer.machine.precision import float32_kernel
 from glassformer.nn.onednn import learned_product, product
 
 MANY_PRODUCTS = 2**20  # of a row and a column: one row and a million weights, 16 rows and 256 × 256

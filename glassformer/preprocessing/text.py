@@ -28,7 +28,8 @@ from glassformer.data.rows import Array
 from glassformer.data.tag_schemes import SchemeName
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing import LabelledExample, LabelledInputs, Preprocessing, TextInput
-from glassformer.text.tokenizers import START, Frame, Tokenizer, encode_texts, readable
+from glassformer.text.tokenizers import START, Tokenizer, encode_texts, readable
+from glassformer.text.truncation import Frame
 from glassformer.text.word_cache import Ids, WordCache, id_type, ids_of
 from glassformer.text.words import ByteCount, ByteCounter
 from glassformer.wording import beginning

@@ -36,7 +36,8 @@ from glassformer.models.stack import StreamWiring
 from glassformer.nn.layers import Embedding
 from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
-from glassformer.text.tokenizers import Frame, Tokenizer
+from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.truncation import Frame
 
 # --- the search tree: every candidate with its parent, and the path to the winner ---
 

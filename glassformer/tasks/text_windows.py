@@ -2,7 +2,8 @@
 
     files → documents → training | held out → ids → train.bin, validation.bin → windows (B, T + 1)
 
-`read_text` makes the files, whose tokens may not fit into memory; `TextDataset` maps them.
+`read_text` makes the files, whose tokens may not fit into memory; `TextDataset` maps them. Texts
+that are read one at a time are cut in `text/truncation.py`.
 """
 
 import json

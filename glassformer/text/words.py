@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from unicodedata import category
 
-from glassformer.text.tokenizers import Frame, LongText, Tokenizer
+from glassformer.text.tokenizers import LongText, Tokenizer
+from glassformer.text.truncation import Frame
 from glassformer.wording import counted
 
 # --- words ---

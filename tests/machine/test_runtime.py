@@ -16,17 +16,10 @@ import typer
 from typer.testing import CliRunner
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.machine import facts, host
+from glassformer.machine import facts, host, precision
 from glassformer.machine import facts as load
-from glassformer.machine.host import (
-    Machine,
-    Measurement,
-    Speed,
-    cache_dir,
-    machine,
-    pick_device,
-    set_up,
-)
+from glassformer.machine.host import Machine, machine, pick_device, set_up
+from glassformer.machine.precision import Measurement, Speed, cache_dir
 from glassformer.machine.probe import WIDTHS
 
 # The package shows the verb under this name; the module behind it is wanted here.
@@ -97,19 +90,19 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_child_that_dies_of_a_signal_is_named_and_never_chosen() -> None:
-    found = host.measure({"float32": child(SURVIVES), "bfloat16": child(DIES)}, timeout=20)
+    found = precision.measure({"float32": child(SURVIVES), "bfloat16": child(DIES)}, timeout=20)
     assert found["bfloat16"] == Measurement(problem="died: SIGILL")
-    assert host.choose_precision(found) == ("float32", "bfloat16 died: SIGILL")
+    assert precision.choose_precision(found) == ("float32", "bfloat16 died: SIGILL")
 
 
 def test_the_faster_thread_count_is_kept_for_each_width() -> None:
-    found = host.measure({"float32": child(SURVIVES)}, timeout=20)
+    found = precision.measure({"float32": child(SURVIVES)}, timeout=20)
     assert found["float32"] == Measurement((Speed(128, 2, 0.3), Speed(512, 1, 0.2)))
 
 
 def test_a_hung_child_is_given_up_and_ended() -> None:
     started = time.monotonic()
-    found = host.measure({"bfloat16": child(HANGS), "float32": child(SURVIVES)}, timeout=1.5)
+    found = precision.measure({"bfloat16": child(HANGS), "float32": child(SURVIVES)}, timeout=1.5)
     assert found["bfloat16"].problem == "timed out after 1.5 s"
     assert len(found["float32"].speeds) == 2
     assert time.monotonic() - started < 10
@@ -125,7 +118,7 @@ def test_a_hung_child_is_given_up_and_ended() -> None:
     ],
 )
 def test_any_other_failure_of_a_child_is_a_reason(command: list[str], problem: str) -> None:
-    found = host.measure({"bfloat16": command}, timeout=20)
+    found = precision.measure({"bfloat16": command}, timeout=20)
     assert found["bfloat16"].speeds == ()
     assert str(found["bfloat16"].problem).startswith(problem)
 
@@ -150,7 +143,7 @@ def test_float32_is_chosen_unless_another_is_clearly_faster(
         name: Measurement(problem="died") if speed is None else fast(speed)
         for name, speed in speeds.items()
     }
-    assert host.choose_precision(measured) == (choice, reason)
+    assert precision.choose_precision(measured) == (choice, reason)
 
 
 @pytest.mark.parametrize(
@@ -165,16 +158,16 @@ def test_the_speed_at_the_width_of_the_model_decides(width: int | None, choice: 
         "float32": Measurement((Speed(128, 1, 0.2), Speed(256, 2, 0.2))),
         "bfloat16": Measurement((Speed(128, 1, 0.18), Speed(256, 1, 0.6))),
     }
-    assert host.choose_precision(measured, width)[0] == choice
+    assert precision.choose_precision(measured, width)[0] == choice
 
 
 def test_float16_is_tried_only_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     def everyone_survives(commands: dict[str, list[str]], _: float) -> dict[str, Measurement]:
         return dict.fromkeys(commands, fast(1.0, 2))
 
-    monkeypatch.setattr(host, "measure", everyone_survives)
-    assert host.try_precisions("cuda", (2,))["float16"] == fast(1.0, 2)
-    problem = host.try_precisions("cpu", (2,))["float16"].problem
+    monkeypatch.setattr(precision, "measure", everyone_survives)
+    assert precision.try_precisions("cuda", (2,))["float16"] == fast(1.0, 2)
+    problem = precision.try_precisions("cpu", (2,))["float16"].problem
     assert problem == "not tried: its loss scaling needs cuda"
 
 
@@ -283,7 +276,7 @@ def test_without_a_writable_cache_each_process_measures_once(
 def test_a_probe_in_which_float32_failed_is_not_kept_on_disk(
     fake: Probe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake.answer = dict.fromkeys(host.PRECISIONS, Measurement(problem="timed out after 60 s"))
+    fake.answer = dict.fromkeys(precision.PRECISIONS, Measurement(problem="timed out after 60 s"))
     assert machine().precision == "float32"
     forget(monkeypatch)
     machine()

@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
-from glassformer.machine import facts, host
-from glassformer.machine.host import Measurement, Speed, measure
+from glassformer.machine import facts, precision
+from glassformer.machine.precision import Measurement, Speed, measure
 from glassformer.nn import int8_kernels
 from glassformer.nn.int8_kernels import KERNELS, ROWS, TOLERANCE, Digits, largest_error
 
@@ -29,7 +29,7 @@ def test_a_kernel_further_down_must_be_clearly_faster():
 def test_without_a_kernel_that_works_float32_is_used_with_a_warning(tmp_path, monkeypatch):
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
     died = {"onednn": Measurement(problem="died: SIGILL"), "float32": speeds(1, 1, 1)}
-    monkeypatch.setattr(host, "measure", lambda commands, timeout: died)
+    monkeypatch.setattr(precision, "measure", lambda commands, timeout: died)
     int8_kernels.int8_kernel.cache_clear()
     try:
         with pytest.warns(UserWarning, match=r"saves no time \(onednn: died: SIGILL\)"):
@@ -67,7 +67,7 @@ def test_the_chosen_kernel_is_cached(tmp_path, monkeypatch):
         trials.append(commands.keys())
         return {name: speeds(1, 2, 3) for name in commands} | {"float32": speeds(1, 1, 1)}
 
-    monkeypatch.setattr(host, "measure", counted)
+    monkeypatch.setattr(precision, "measure", counted)
     for _ in range(2):
         int8_kernels.int8_kernel.cache_clear()
         assert int8_kernels.int8_kernel() == next(iter(KERNELS))

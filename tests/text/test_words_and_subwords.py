@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.text.tokenizers import Frame, Tokenizer
+from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.truncation import Frame
 from glassformer.text.words import encode_words, spelled, windows
 
 SENTENCE = ("Ada", "Lovelace", "lives", "in", "London", ",", "not", "far", "from", "here", ".")

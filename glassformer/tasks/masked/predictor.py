@@ -29,7 +29,8 @@ from glassformer.tasks.masked.scores import MaskedResult, evaluate_masked
 from glassformer.tasks.neighbours import NeighbourFinder
 from glassformer.tasks.subjects import of_masked, of_vector
 from glassformer.tasks.task import Texts, as_list
-from glassformer.text.tokenizers import MASKS, Frame
+from glassformer.text.tokenizers import MASKS
+from glassformer.text.truncation import Frame
 
 READ_AT_ONCE = 2**12  # tokens of texts that become vectors
 

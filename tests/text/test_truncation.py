@@ -3,7 +3,8 @@
 import pytest
 
 from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.text.tokenizers import BERT_TOKENS, Frame, encode_texts
+from glassformer.text.tokenizers import BERT_TOKENS, encode_texts
+from glassformer.text.truncation import Frame
 
 TEXT = ["a fine film and a poor film " * 20]
 
