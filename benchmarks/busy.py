@@ -146,7 +146,7 @@ def training(name: str, data: Path, folder: Path) -> Callable[[], Work]:
     from glassformer.training.finetuning import new_model
     from glassformer.training.learner import Learner
     from glassformer.training.loop import learn
-    from glassformer.training.recipes import prepare, use_machine
+    from glassformer.training.preparation import prepare, use_machine
     from glassformer.training.time_limit import choose_threads
 
     made = recipe(name, data)
@@ -170,7 +170,7 @@ def training(name: str, data: Path, folder: Path) -> Callable[[], Work]:
 
 
 def recipe(name: str, data: Path) -> Any:
-    from glassformer.training.recipes import make_recipe
+    from glassformer.training.preparation import make_recipe
 
     source, preset = TRAININGS[name]
     paths = {"paths": [str(data / source)]}
@@ -258,7 +258,7 @@ def beam_search(data: Path) -> Work:
     from glassformer.generation.beam import Beams
     from glassformer.tasks.translate.scores import search_translations
     from glassformer.training.finetuning import new_model
-    from glassformer.training.recipes import prepare
+    from glassformer.training.preparation import prepare
 
     folder = Path(data) / "translator-run"
     objective: Any = prepare(recipe("translator", data), folder, lambda _: None)

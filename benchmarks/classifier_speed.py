@@ -22,7 +22,7 @@ from benchmarks.steps import Step, in_turns, shuffled, step_of
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
 from glassformer.training.learner import Learner
-from glassformer.training.recipes import make_recipe, prepare
+from glassformer.training.preparation import make_recipe, prepare
 
 LAYERS, WIDTH, HEADS, BATCH = 4, 256, 4, 32
 ROUNDS, STEPS = 5, 24

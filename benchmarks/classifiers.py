@@ -23,7 +23,7 @@ from benchmarks.machine import describe
 from glassformer.tasks import load
 from glassformer.tasks.classify.task import tfidf_baseline
 from glassformer.training import run as story
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 MODELS = ("bag", "classifier", "rnn-classifier")

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from benchmarks.machine import describe
 from glassformer.training import run as story
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run import fit
 from glassformer.training.run_folder import RunFolder
 

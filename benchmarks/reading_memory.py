@@ -82,7 +82,7 @@ KINDS: dict[str, tuple[Callable[[TextIO, int], None], str]] = {
 
 
 def prepare_in_this_process(model: str, path: str) -> None:
-    from glassformer.training.recipes import make_recipe, prepare
+    from glassformer.training.preparation import make_recipe, prepare
 
     recipe = make_recipe(
         {"model": {"name": model}, "data": {"paths": [path]}, "training": {"max_steps": 1}}

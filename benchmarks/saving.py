@@ -14,8 +14,8 @@ from typing import Any
 from benchmarks.machine import describe
 from glassformer.training import loop
 from glassformer.training import run as story
+from glassformer.training.preparation import make_recipe
 from glassformer.training.progress import RunLog
-from glassformer.training.recipes import make_recipe
 from glassformer.training.run import fit
 from glassformer.training.run_folder import RunFolder
 

@@ -21,7 +21,7 @@ from glassformer.tasks.labels.baseline import TfidfBaseline
 from glassformer.tasks.labels.scores import judge
 from glassformer.training import run as story
 from glassformer.training.finetuning import on_top_of
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 SEEDS = (0, 1, 2)

@@ -17,7 +17,7 @@ from benchmarks.machine import describe
 from glassformer.tasks import load
 from glassformer.training import run as story
 from glassformer.training.finetuning import on_top_of
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 SETS = {

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.machine import describe
 from glassformer.tasks import load
 from glassformer.training import run as story
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 TRIALS: dict[str, tuple[str, str, dict[str, Any]]] = {

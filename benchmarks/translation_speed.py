@@ -33,7 +33,7 @@ from glassformer.tasks.translate.scores import search_translations
 from glassformer.tasks.translate.task import TranslateObjective
 from glassformer.training.finetuning import new_model
 from glassformer.training.learner import Learner
-from glassformer.training.recipes import make_recipe, prepare, use_machine
+from glassformer.training.preparation import make_recipe, prepare, use_machine
 
 LAYERS, WIDTH, HEADS, CONTEXT, BATCH = 4, 256, 8, 128, 64
 ROUNDS, STEPS, RATE = 5, 12, 5e-4

@@ -13,8 +13,8 @@ from glassformer.inspect.views import draw
 from glassformer.tasks import load_for
 from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.recipe import Recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.progress import best_loss
-from glassformer.training.recipes import make_recipe
 from glassformer.training.report import Outcome
 from glassformer.training.run import resume, train
 from glassformer.training.run_folder import STORY, RunFolder

@@ -28,7 +28,7 @@ from glassformer.config import read_yaml
 from glassformer.tasks.recipe import Recipe
 from glassformer.training.finetuning import model_to_keep, new_model
 from glassformer.training.optimizer_and_schedule import optimizer_of, rate_of
-from glassformer.training.recipes import make_recipe, prepare
+from glassformer.training.preparation import make_recipe, prepare
 
 
 class Module(LightningModule):

@@ -5,7 +5,8 @@ the recipe that it sets, and its help:
 
 From these lines come the options of the command line (`cli/options.py`), the signatures of
 `glassformer.train` and `finetune`, the parameters of the estimator for scikit-learn, and the
-table in docs/recipes.md. Defaults and bounds are those of the key, in its config.
+table in docs/recipes.md. Bounds and fixed defaults are those of the key, in its config
+(`tasks/recipe.py`); defaults that depend on the data are in `training/defaults.py`.
 
 They are typed dictionaries, since type checkers can read these, and the help of the command line
 needs no pydantic to do so.

@@ -15,7 +15,7 @@ import glassformer.training.loop  # noqa: F401 (the same)
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training.command import continue_model
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run import fit
 from glassformer.training.run_folder import RunFolder
 

@@ -16,7 +16,7 @@ import torch
 from hypothesis import settings
 
 from glassformer.tasks.recipe import Recipe
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "it")
 

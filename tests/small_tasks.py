@@ -15,7 +15,7 @@ from glassformer.progress import Notify, silently
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
 from glassformer.training.finetuning import new_model
-from glassformer.training.recipes import load_objective, make_recipe, prepare
+from glassformer.training.preparation import load_objective, make_recipe, prepare
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.verify import verify
 

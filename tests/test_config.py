@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from glassformer.config import Config, Count, flatten, parse, read_yaml, write_yaml
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.training.recipes import assign
+from glassformer.training.preparation import assign
 
 # Nine lists, each of nine times the one before: 600 bytes that stand for 387 million words.
 BOMB = "a0: &a0 [lol]\n" + "".join(

@@ -7,7 +7,7 @@ from small_tasks import ENCODER, MACHINE
 
 from glassformer.demo import PROMPT, show_demo
 from glassformer.training import run as story
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 

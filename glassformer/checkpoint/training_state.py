@@ -1,6 +1,7 @@
 """What a training leaves to continue from, and to look at: its states, and the curves beside them.
 
-A state is any nesting of dicts, lists, numbers and tensors as safetensors and JSON.
+A state is any nesting of dicts, lists, numbers and tensors as safetensors and JSON. `resume` in
+`training/run.py` continues from it.
 
 Tensors go to `state.safetensors`, each only once, and to further files when that one is full;
 everything else goes to `state.json`, which names tensors by their number. Tensors that several

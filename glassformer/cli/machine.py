@@ -174,7 +174,7 @@ def plan(
     """
     check_preset(model, values.get("preset"))
     from glassformer.planning.plan import plan, tonight
-    from glassformer.training.recipes import assign
+    from glassformer.training.preparation import assign
 
     if not values and out is None:
         print_result(tonight(model), as_json)

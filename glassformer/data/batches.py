@@ -233,7 +233,8 @@ class PairBatch(NamedTuple):
 
     @property
     def decoder_input(self) -> Tensor:
-        """The start token and all but the last token of each target: (B, T - 1)."""
+        """The start token and all but the last token of each target: (B, T - 1). The decoder reads
+        the right tokens, not its own predictions (teacher forcing)."""
         return self.target[:, :-1]
 
     @property

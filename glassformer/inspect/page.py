@@ -1,4 +1,5 @@
-"""A self-contained HTML page from the parts in `static/`, and the page about a corpus.
+"""A self-contained HTML page from the parts in `static/`, and the page about a corpus. The page
+about an input of a model is in `story.py`.
 
     page.html + body + styles + scripts + data → one file
 

@@ -27,7 +27,7 @@ from glassformer.wording import an
 
 
 class HeadedModel(nn.Module):
-    """A model whose last layer is `head`."""
+    """A model whose last layer is `head`. With `tie_weights`, its weight is the embedding's."""
 
     head: nn.Linear
     vocabulary_layers: ClassVar[tuple[str, ...]] = ()

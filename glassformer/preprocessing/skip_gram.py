@@ -1,4 +1,5 @@
-"""Skip-gram: which words of a text are neighbours, and random words that are not.
+"""Skip-gram: which words of a text are neighbours, and random words that are not, for negative
+sampling.
 
     the train left the old station        train: (train, left) (train, old) (train, station) …
 

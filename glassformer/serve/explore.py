@@ -34,7 +34,7 @@ from glassformer.nn.observe import without_heads
 from glassformer.progress import Notify, silently
 from glassformer.tasks import load, predictor_of
 from glassformer.tasks.task import Predictor, View
-from glassformer.training.recipes import load_objective
+from glassformer.training.preparation import load_objective
 from glassformer.training.run_folder import RunFolder
 from glassformer.wording import cause, install
 

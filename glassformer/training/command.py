@@ -20,7 +20,7 @@ from glassformer.tasks import task_of
 from glassformer.tasks.fitting import with_tokens
 from glassformer.tasks.recipe import DATA_TO_LEARN_FROM, Recipe
 from glassformer.training.dry_run import measure_rest, measure_run
-from glassformer.training.recipes import (
+from glassformer.training.preparation import (
     collect_values,
     make_recipe,
     merge,

@@ -13,7 +13,7 @@ from glassformer.progress import ProgressLine
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
-from glassformer.training.recipes import load_objective, prepare_temporarily, use_machine
+from glassformer.training.preparation import load_objective, prepare_temporarily, use_machine
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.time_limit import (
     RESERVE,

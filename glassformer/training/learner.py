@@ -290,10 +290,10 @@ def update_batches(objective: Objective, update: int, most: int | None = None) -
     """The batches of this process for one update (from 0). Batch n is a pure function of n, so a
     resumed run continues with exactly the batch that was due.
 
-    Several batches of one update act as one large batch, whose loss is a mean over all its targets:
-    a batch with more targets counts more. Processes that train together take the batches of an
-    update in turn, so the same batches make an update however many processes there are: two that
-    accumulate two batches compute what one computes from four, up to the order of sums.
+    Several batches of one update (gradient accumulation) act as one large batch, whose loss is a
+    mean over all its targets: a batch with more targets counts more. Processes that train together
+    take the batches of an update in turn, so the same batches make an update however many processes
+    there are: two that accumulate two compute what one computes from four, up to the order of sums.
     """
     config, peer = objective.config, processes.here()
     rank, size = (0, 1) if peer is None else (peer.rank, peer.size)

@@ -39,7 +39,7 @@ def learn(learner: Learner, step: int, rate: float, most: int | None = None) -> 
     batches. To measure how long a step takes, batches may be cut to `most` rows."""
     losses = []
     batches = update_batches(learner.objective, step - 1, most)
-    for batch in batches:  # one, unless gradients are accumulated
+    for batch in batches:  # several: gradient accumulation
         seed_step(learner.objective.config.seed, batch.number)  # the same dropout after a resume
         with learner.accumulating(is_last=batch is batches[-1]):
             loss = learner.loss(batch)

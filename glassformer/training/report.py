@@ -50,7 +50,7 @@ from glassformer.tasks import load, task_of
 from glassformer.tasks.evaluating import SMALLER_IS_BETTER, QuantizedResult, Result, order
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
-from glassformer.training.recipes import DATA, load_objective
+from glassformer.training.preparation import DATA, load_objective
 from glassformer.training.run_folder import REPORT, RunFolder
 from glassformer.wording import command, counted, first_line, joined, score_name
 

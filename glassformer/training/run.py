@@ -46,6 +46,7 @@ from glassformer.tasks.recipe import DecidedTraining, Recipe, TrainingConfig
 from glassformer.tasks.task import Fit, Objective
 from glassformer.training import run_folder
 from glassformer.training.finetuning import new_model
+from glassformer.training.preparation import load_objective, prepare, use_machine
 from glassformer.training.progress import (
     Interruption,
     NoLog,
@@ -54,7 +55,6 @@ from glassformer.training.progress import (
     raising_interruption,
     without_handlers,
 )
-from glassformer.training.recipes import load_objective, prepare, use_machine
 from glassformer.training.report import Outcome, add_test, model_card, write_report
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.time_limit import TimeLimit, bytes_per_parameter, choose_threads

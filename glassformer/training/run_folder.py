@@ -50,7 +50,7 @@ from glassformer.files import (
 )
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import RECIPE, DecidedTraining, Recipe
-from glassformer.training.recipes import complete, make_recipe, merge
+from glassformer.training.preparation import complete, make_recipe, merge
 
 # --- with which changes of its recipe a run can continue ---
 

@@ -31,8 +31,8 @@ from glassformer.tasks import task_of
 from glassformer.tasks.evaluating import reporting_progress
 from glassformer.tasks.recipe import Recipe, Replan, TrainingConfig, model_config
 from glassformer.tasks.task import Objective
+from glassformer.training.defaults import intervals
 from glassformer.training.finetuning import new_model
-from glassformer.training.recipes import intervals
 from glassformer.wording import counted
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from glassformer.checkpoint.model_folder import load_model
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import RECIPE
-from glassformer.training.recipes import DATA, load_objective
+from glassformer.training.preparation import DATA, load_objective
 from glassformer.training.run import train_on
 from glassformer.training.run_folder import RunFolder, changes_between, fingerprint
 

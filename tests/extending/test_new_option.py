@@ -17,7 +17,7 @@ import glassformer
 from glassformer.cli import train
 from glassformer.sklearn import TextClassifier
 from glassformer.training.command import request
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 options = {"data": "notes.txt", "max_grad_norm": 0.5}
 recipe = make_recipe(request({"model": {"name": "bag"}}, options).flags)

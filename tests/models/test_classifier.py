@@ -27,7 +27,7 @@ from glassformer.models.heads import TextClassifier, TokenTagger, body_config, l
 from glassformer.models.presets import ENCODER_PRESETS, GPT_PRESETS
 from glassformer.models.rnn import RNNClassifier, RNNClassifierConfig
 from glassformer.nn.pooling import pool
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 LABELS = {"vocab_size": 17, "labels": ("bad", "good", "neither")}
 STACK = LABELS | {"context_length": 12, "num_layers": 2, "d_model": 16, "num_heads": 4}

@@ -14,7 +14,7 @@ from test_every_task import prose
 from glassformer.tasks.rows import RowDataset
 from glassformer.tasks.task import Objective
 from glassformer.training.learner import update_batches
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 SIZES = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_feedforward": 32, "dropout": 0.0}
 K, B = 4, 6

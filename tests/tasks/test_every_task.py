@@ -28,7 +28,7 @@ from glassformer.preprocessing.masking import MaskedBatch, Masking
 from glassformer.tasks import TASKS, load
 from glassformer.tasks.evaluating import Result
 from glassformer.training.finetuning import on_top_of
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 SMALL = {"language": "gpt", "masked": "bert", "classify": "classifier", "tag": "tagger"}
 SMALL |= {"translate": "translator", "classify-images": "vit", "paint": "image-gpt"}

@@ -16,7 +16,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.training import command
 from glassformer.training import run as story
 from glassformer.training.command import Request
-from glassformer.training.recipes import make_recipe, prepare_temporarily
+from glassformer.training.preparation import make_recipe, prepare_temporarily
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]

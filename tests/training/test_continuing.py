@@ -34,7 +34,7 @@ from glassformer.preprocessing import load_preprocessing
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
 from glassformer.training.command import continue_model
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 OTHER = ["a", "hero", "and", "the", "lady", "of", "one", "isle", "went", "home", "summer"]

@@ -13,7 +13,7 @@ from glassformer.preprocessing.masking import MaskedTextPreprocessing
 from glassformer.tasks.recipe import Recipe
 from glassformer.text.tokenizers import BERT_TOKENS
 from glassformer.training.command import continue_model
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 STEPS: dict[str, Any] = {"max_steps": 2, "eval_steps": 2, "save_steps": 2} | MACHINE
 CONTEXT = 512

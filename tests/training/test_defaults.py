@@ -12,7 +12,7 @@ from glassformer.config import flatten
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS
 from glassformer.tasks.task import Objective
-from glassformer.training.recipes import make_recipe, prepare
+from glassformer.training.preparation import make_recipe, prepare
 
 Choose = Callable[..., Objective]
 
@@ -62,7 +62,7 @@ def test_the_number_of_steps_has_limits(
     context: int,
     steps: int,
 ) -> None:
-    monkeypatch.setattr("glassformer.training.recipes.MOST_STEPS", 9_000)
+    monkeypatch.setattr("glassformer.training.defaults.MOST_STEPS", 9_000)
     model, training = {"context_length": context}, {"per_device_train_batch_size": batch}
     assert choose(model=model, training=training).recipe.training.max_steps == steps
 

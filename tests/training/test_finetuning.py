@@ -39,7 +39,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
 from glassformer.training.finetuning import model_to_keep, new_model, on_top_of
 from glassformer.training.learner import Learner
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 SHORT: dict[str, Any] = {"max_steps": 6, "eval_steps": 3, "save_steps": 2}

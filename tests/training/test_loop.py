@@ -20,7 +20,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.text.words import ByteCount
 from glassformer.training import run as story
 from glassformer.training.learner import Batch, Loss
-from glassformer.training.recipes import load_objective
+from glassformer.training.preparation import load_objective
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]

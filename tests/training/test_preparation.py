@@ -18,7 +18,7 @@ from glassformer.files import check_folder
 from glassformer.tasks.recipe import Recipe
 from glassformer.text.tokenizer_training import TextSample
 from glassformer.text.words import ByteCount
-from glassformer.training.recipes import load_objective, prepare, prepare_temporarily
+from glassformer.training.preparation import load_objective, prepare, prepare_temporarily
 
 Make = Callable[..., Recipe]
 

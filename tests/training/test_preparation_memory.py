@@ -10,8 +10,8 @@ MEGABYTES = 12
 PROGRAM = """
 import resource, sys
 from pathlib import Path
-from glassformer.training.recipes import prepare
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import prepare
+from glassformer.training.preparation import make_recipe
 
 recipe = {
     "model": {"name": "gpt"},

@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.tasks.recipe import Recipe
-from glassformer.training.recipes import collect_values, complete, make_recipe
+from glassformer.training.preparation import collect_values, complete, make_recipe
 from glassformer.training.run_folder import differences
 
 Make = Callable[..., Recipe]

@@ -16,7 +16,7 @@ from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import report as final_report
 from glassformer.training import run as story
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.report import page, report_of
 from glassformer.training.run_folder import RunFolder
 

@@ -22,7 +22,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.machine.processes import is_other_node
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
-from glassformer.training.recipes import share_batches, with_processes
+from glassformer.training.preparation import share_batches, with_processes
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]

@@ -17,7 +17,7 @@ from glassformer.machine.seeds import seed_step
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training.finetuning import new_model
-from glassformer.training.recipes import prepare_temporarily
+from glassformer.training.preparation import prepare_temporarily
 from glassformer.training.run_folder import RunFolder, snapshot_steps, spread_steps
 
 Make = Callable[..., Recipe]

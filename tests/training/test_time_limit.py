@@ -21,7 +21,7 @@ from glassformer.training import run as story
 from glassformer.training import time_limit
 from glassformer.training import time_limit as smaller_preset
 from glassformer.training.optimizer_and_schedule import rate_of
-from glassformer.training.recipes import prepare_temporarily
+from glassformer.training.preparation import prepare_temporarily
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.time_limit import Pace, TimeLimit, fitting_plan, seconds_of_plan
 from glassformer.training.verify import verify

@@ -18,7 +18,7 @@ from glassformer.training import run as story
 from glassformer.training import time_limit as timing
 from glassformer.training.finetuning import new_model
 from glassformer.training.learner import Learner
-from glassformer.training.recipes import prepare_temporarily, use_machine
+from glassformer.training.preparation import prepare_temporarily, use_machine
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.time_limit import choose_threads, measured
 

@@ -2,7 +2,8 @@
 
     loss = mean of -log p(t_n | t_<n, s)        over the tokens of all targets and their ends
 
-The preceding words t_<n are the right ones, but for the share of `scheduled_sampling`.
+The preceding words t_<n are the right ones (teacher forcing), but for the share of
+`scheduled_sampling`.
 """
 
 import json

@@ -27,7 +27,7 @@ from glassformer.tasks.caption.predictor import CaptionPredictor
 from glassformer.tasks.caption.task import uneven_looks
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 BOTH = pytest.mark.parametrize("name", [*SIZES])

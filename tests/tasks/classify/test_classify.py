@@ -36,7 +36,7 @@ from glassformer.preprocessing import load_preprocessing
 from glassformer.tasks import load
 from glassformer.tasks.labels.scores import Answers, Classification, judge, read_logits
 from glassformer.training import run as training
-from glassformer.training.recipes import make_recipe, prepare
+from glassformer.training.preparation import make_recipe, prepare
 from glassformer.training.run_folder import RunFolder, differences
 
 # --- learning ---

@@ -12,7 +12,7 @@ from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks import load
 from glassformer.training import run as training
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.report import Outcome
 from glassformer.training.run_folder import RunFolder
 

@@ -16,7 +16,7 @@ from glassformer.inspect.places import watch
 from glassformer.models.sources import ImageClassifier
 from glassformer.tasks import load
 from glassformer.tasks.images.task import usual_augmentation
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 SMALL = {"d_model": 32, "num_layers": 2, "num_heads": 2, "patch_size": 4, "head_dropout": 0.0}

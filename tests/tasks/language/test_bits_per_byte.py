@@ -9,7 +9,7 @@ from small_tasks import MACHINE, best, trained
 
 from glassformer.comparison import compare
 from glassformer.tasks import load
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 LINES = [
     f"the {animal}{n} sees the {other}{n * 7 % 31}.\n"

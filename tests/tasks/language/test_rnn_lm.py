@@ -10,7 +10,7 @@ from small_tasks import AtBatch, Contents, check_that_it_resumes_exactly, curve,
 
 from glassformer.tasks import load
 from glassformer.tasks.recipe import Recipe
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 Make = Callable[..., Recipe]
 

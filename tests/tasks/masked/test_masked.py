@@ -23,7 +23,7 @@ from glassformer.tasks.evaluating import order
 from glassformer.tasks.masked.task import SHOWN
 from glassformer.tasks.recipe import Recipe
 from glassformer.text.tokenizer_training import TokenizerConfig
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 Make = Callable[..., Recipe]
 

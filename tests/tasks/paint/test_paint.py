@@ -27,7 +27,7 @@ from glassformer.tasks.paint.scores import prepend_start
 from glassformer.tasks.paint.task import in_dots
 from glassformer.training import run as training
 from glassformer.training.finetuning import on_top_of
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 SMALL = {"num_layers": 2, "d_model": 32, "num_heads": 2, "dropout": 0.0}

@@ -24,7 +24,7 @@ from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.tasks import load
 from glassformer.tasks.recipe import Recipe
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 SIZES: dict[str, dict[str, Any]] = {

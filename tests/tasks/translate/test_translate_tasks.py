@@ -8,7 +8,7 @@ from small_tasks import MACHINE, trained
 
 from glassformer.tasks import load
 from glassformer.tasks.translate.predictor import TranslatePredictor
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 

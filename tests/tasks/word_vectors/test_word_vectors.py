@@ -14,7 +14,7 @@ from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError
 from glassformer.tasks import load
 from glassformer.tasks.recipe import Recipe
-from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import make_recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.verify import verify
 
