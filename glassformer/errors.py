@@ -5,6 +5,8 @@ sentences. The command line prints it without a traceback and exits with `exit_c
 """
 
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from glassformer.wording import install
 
@@ -27,3 +29,21 @@ def require(*packages: str, problem: str, to_install: str = "") -> None:
     if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
         command = install(*([to_install] if to_install else missing))
         raise GlassformerError(f"{problem} Run {command}.")
+
+
+@contextmanager
+def enough_memory(where: str) -> Iterator[None]:
+    """Inside, a training that runs out of memory ends with a sentence. torch raises a RuntimeError,
+    which each kind of device words differently."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        signs = ("out of memory", "can't allocate memory", "not enough memory")
+        if isinstance(error, RuntimeError) and not any(sign in str(error) for sign in signs):
+            raise
+        raise GlassformerError(
+            f"out of memory {where}. Pass a smaller --batch-size (with --set "
+            "training.gradient_accumulation_steps=N, an update still learns from N batches), "
+            "--checkpoint-activations or a smaller --preset. glassformer plan shows how much "
+            "memory a training needs."
+        ) from error

@@ -6,6 +6,7 @@ from typing import Any, TextIO
 
 import torch
 
+from glassformer.errors import enough_memory
 from glassformer.machine.facts import NOTICEABLE, busy_cores, read_load
 from glassformer.machine.host import Setup
 from glassformer.models import count_parameters
@@ -72,6 +73,7 @@ def measure_rest(run: RunFolder, recipe: Recipe, stream: TextIO) -> DryRun:
         return _measure(objective, use_machine(recipe), line, notes, spent, first)
 
 
+@enough_memory("in the dry run")
 def _measure(
     objective: Objective,
     setup: Setup,

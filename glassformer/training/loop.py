@@ -18,7 +18,7 @@ import torch
 
 from glassformer.checkpoint.model_folder import save_model, save_snapshot
 from glassformer.checkpoint.training_state import Standing, new_state, save_state
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, enough_memory
 from glassformer.machine import processes
 from glassformer.machine.seeds import seed_step
 from glassformer.models import count_parameters
@@ -41,7 +41,7 @@ def learn(learner: Learner, step: int, rate: float, most: int | None = None) -> 
     batches = update_batches(learner.objective, step - 1, most)
     for batch in batches:  # several: gradient accumulation
         seed_step(learner.objective.config.seed, batch.number)  # the same dropout after a resume
-        with learner.accumulating(is_last=batch is batches[-1]):
+        with enough_memory(f"at step {step:,}"), learner.accumulating(batch is batches[-1]):
             loss = learner.loss(batch)
             if not torch.isfinite(loss):
                 raise GlassformerError(

@@ -34,7 +34,7 @@ from glassformer.checkpoint.model_folder import (
 )
 from glassformer.checkpoint.open import located, open_generation
 from glassformer.checkpoint.training_state import Standing, load_state, save_state
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, enough_memory
 from glassformer.files import damage, write_json
 from glassformer.machine import processes
 from glassformer.machine.host import Setup
@@ -73,6 +73,7 @@ def train(recipe: Recipe, run: RunFolder, stream: TextIO, began: float | None = 
     return resume(run, stream, began)
 
 
+@enough_memory("before the first step")
 def begin(recipe: Recipe, run: RunFolder, stream: TextIO) -> None:
     """Set up a run: its data, its preprocessing, and the recipe with every choice made.
 
@@ -170,6 +171,7 @@ def launch(
     return Outcome(run.path, step, standing, objective, stopped_by, stopped_early)
 
 
+@enough_memory("during training")
 def fit(
     run: RunFolder, stream: TextIO, until: int | None = None, began: float | None = None
 ) -> Outcome:

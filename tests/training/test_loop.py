@@ -150,6 +150,14 @@ def test_a_loss_that_is_not_a_number_stops_before_it_is_learned(
     assert story.resume(run, io.StringIO()).step == 12
 
 
+def test_a_training_that_runs_out_of_memory_ends_with_a_sentence(
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(language, "next_token_loss", lambda *given: torch.empty(2**60))
+    with pytest.raises(GlassformerError, match=r"^out of memory at step 1\..*--batch-size"):
+        story.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
+
+
 def test_a_validation_loss_that_is_not_a_number_is_not_saved(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
