@@ -167,7 +167,7 @@ class Way:
     def parts_of_logits(self, linear: LinearReadOut, rows: Tensor) -> Tensor:
         """What each addition adds to the logits of the outputs (T, O), and last all biases:
         (T, O, N + 1), or (1, O, N + 1) if the states are pooled."""
-        direction = linear.head.weight.double()[rows]  # (T, O, D)
+        direction = linear.head.weight[rows].double()  # (T, O, D)
         constant = torch.zeros_like(direction[..., 0])
         values = []
         for step in reversed(self.steps):

@@ -1,6 +1,6 @@
 // The feed-forward layer: which hidden units a token activates, and what they push for.
 
-const SHOWN_UNITS = 12, SHOWN_PUSHES = 3;
+const SHOWN_UNITS = 12, SHOWN_PUSHES = [3, 2]; // of those it makes likelier, and less likely
 const ACTIVATION_NAMES = { gelu: "GELU", gelu_tanh: "GELU", quick_gelu: "GELU", relu: "ReLU", silu: "SiLU", swiglu: "SiLU", tanh: "tanh" };
 
 chapters.push({
@@ -8,8 +8,8 @@ chapters.push({
   title: "Feed-forward",
   equation: ({ main, residual }) => feedEquation(main.wiring, residual.activation),
   note: ({ main, residual }) => {
-    const gate = residual.activation === "swiglu" ? ", opened as far as its gate says" : "";
-    return `After attention, every ${oneOf(main)} is on its own. A hidden unit compares its vector with a row of W_up${gate}; as strongly as the unit is active, its column of W_down is added to the vector.`;
+    const hidden = residual.activation === "swiglu" ? "multiplies a gate, from a row of W_gate, by the product of this vector and a row of W_up" : "compares this vector with a row of W_up";
+    return `After attention, the vector of every ${oneOf(main)} is on its own. A hidden unit ${hidden}; as strongly as the unit is active, its column of W_down is added to the vector.`;
   },
   isShown: (scene) => Boolean(scene.residual),
   draw(place, scene) {
@@ -134,7 +134,7 @@ const decimals = (value) => value.toFixed(2).replace("-", "−"); // activations
 const withDirection = (value) => `${value < 0 ? "−" : "+"}${inSum(Math.abs(value))}`;
 
 function fillPushes(cells, sides) {
-  cells.forEach((cell, n) => sides[n].slice(0, SHOWN_PUSHES).forEach(([name, value]) => {
+  cells.forEach((cell, n) => sides[n].slice(0, SHOWN_PUSHES[n]).forEach(([name, value]) => {
     if (n ? value >= 0 : value <= 0) return; // it raises, or lowers, no more of them
     const push = add(cell, "span", { class: n ? "push down" : "push", dir: "auto" }, short(visible(name), 10));
     add(push, "span", { class: "at" }, ` ${value < 0 ? "−" : "+"}${Number(Math.abs(value).toPrecision(2))}`);
@@ -157,8 +157,8 @@ function writeUnit(box, scene, layer, t, units) {
     }
   }
   const first = readByActivation(units)[unit], opened = ACTIVATIONS[activation](first);
-  const gated = gates ? [` · ${inSum(before[unit])} = `, term(inSum(after[unit]), "", ref("unit", ...place))] : [];
-  addLine(box, [`Unit ${unit}: ${fact}(${inSum(first)}) = `, gates ? inSum(opened) : term(inSum(after[unit]), "", ref("unit", ...place)), ...gated, after[unit] ? "" : ": it adds nothing"]);
+  const gated = gates ? ` · ${signed(before[unit])} = ${inSum(opened)} · ${signed(before[unit])}` : "";
+  addLine(box, [`Unit ${unit}: ${fact}(${inSum(first)})${gated} = `, term(inSum(after[unit]), "", ref("unit", ...place)), after[unit] ? "" : ": it adds nothing"]);
   setCaption(box, weights ? "Each strip is a vector, a cell a number: blue is positive, orange negative, and the strongest colour is the largest number of the strip."
     : "Its row of W_up and its column of W_down are not written out: this page does not carry the weights of the model.");
   if (weights) addStep(box, "output", `what it adds to x: ${inSum(after[unit])} · column ${unit} of W_down`, weights.column.map((each) => after[unit] * each), ["unit-adds", ...place]);
