@@ -96,17 +96,17 @@ function makeWeightMap(place, { name, rows, columns, values, label }, index, cho
   const marks = add(frame, "svg", { class: "marks", viewBox: `0 0 ${wide} ${tall}`, preserveAspectRatio: "none", "aria-hidden": "true" });
   const size = Math.max(1, 8 / cell); // a mark that can be seen
   add(marks, "rect", { class: "mark", x: x + (1 - size) / 2, y: y + (1 - size) / 2, width: size, height: size });
-  canvas.addEventListener("pointerdown", (event) => {
+  canvas.addEventListener("click", (event) => {
     const around = canvas.getBoundingClientRect();
     const at = (from, length, count) => Math.max(0, Math.min(count - 1, Math.floor((from / length) * count)));
-    choose(turned(at(event.clientY - around.top, around.height, tall), at(event.clientX - around.left, around.width, wide)), false);
+    choose(turned(at(event.clientY - around.top, around.height, tall), at(event.clientX - around.left, around.width, wide)));
   });
   canvas.addEventListener("keydown", (event) => {
     const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (!move) return;
     event.preventDefault();
     const [down, right] = [y + move[0], x + move[1]];
-    if (down >= 0 && down < tall && right >= 0 && right < wide) choose(turned(down, right), true);
+    if (down >= 0 && down < tall && right >= 0 && right < wide) choose(turned(down, right));
   });
   return {
     canvas,

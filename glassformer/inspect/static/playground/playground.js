@@ -299,7 +299,7 @@ function watchNumber(name, index, hasFocus = false) {
   Object.assign(page, { watched: { name, index }, past: [], last: null });
   page.model.watched = page.watched;
   const values = page.model.value.get(name), label = `Row ${Math.floor(index / columns)}, column ${index % columns}: ${exactly(values[index])}`;
-  page.map = makeWeightMap(mapPlace, { name, rows, columns, values, label }, index, (next, byKey) => watchNumber(name, next, byKey));
+  page.map = makeWeightMap(mapPlace, { name, rows, columns, values, label }, index, (next) => watchNumber(name, next, true));
   page.map.paint();
   if (hasFocus) page.map.canvas.focus();
   drawValue(valuePlace, page.past);
@@ -357,6 +357,9 @@ async function load() {
 
 textBox.value = data.text;
 textBox.addEventListener("input", () => useText(textBox.value));
-globalThis.addEventListener("resize", () => redraw());
+globalThis.addEventListener("resize", () => {
+  showHeads();
+  redraw();
+});
 useText(textBox.value);
 begin.value = page.heldOut.slice(0, 8).map(page.alphabet.name).join("");
