@@ -11,7 +11,7 @@ REAL_WEIGHTS ?= $(HOME)/.cache/glassformer/real-weights
 	bench-translation-speed bench-vision bench-digits bench-image-gpt bench-image-gpt-cifar \
 	bench-captions bench-photos bench-vision-speed bench-throughput bench-quality \
 	bench-quarter-hour bench-time-limit bench-busy bench-reading bench-saving bench-planning bench-story \
-	bench-corpus bench-near-duplicates prove prove-kills prove-kills-200 prove-signals prove-mutations \
+	bench-playground bench-corpus bench-near-duplicates prove prove-kills prove-kills-200 prove-signals prove-mutations \
 	prove-faults prove-rivals prove-translation prove-pages clean
 
 help:  ## list the targets
@@ -130,6 +130,9 @@ bench-translation-speed: .venv/develops  ## training and beam search against tra
 bench-story: .venv/develops  ## the page of inspect: to write, to open, and to answer a keystroke; needs chromium
 	$(BIN)/python -m benchmarks.story
 
+bench-playground: .venv/develops  ## steps/s of the model that learns in the page of playground; needs node
+	$(BIN)/python -m benchmarks.playground
+
 bench-corpus: .venv/develops  ## pages/s of corpus build against trafilatura alone: DATA has warc_samples/ and wikitext2/
 	$(BIN)/python -m benchmarks.corpus_build $(DATA)
 
@@ -178,7 +181,7 @@ prove-rivals: .venv/develops  ## two processes that want one run, 50 rounds
 prove-translation: .venv/develops  ## copying and reversing, learned to 90 % by the plain command
 	$(BIN)/python -m proofs.translation 900
 
-prove-pages: .venv/develops  ## 2,000 random gestures on the page of every family of models; needs chromium
+prove-pages: .venv/develops  ## 2,000 random gestures on the page of every family of models, and on that of playground; needs chromium
 	$(BIN)/python -m proofs.pages 2000
 
 clean:  ## delete the environment and all caches

@@ -1,6 +1,6 @@
-"""Random gestures on the page of `inspect`, by a real pointer and real keys.
+"""Random gestures on the pages of `inspect` and `playground`, by a real pointer and real keys.
 
-    python -m proofs.pages 2000                    every family of models
+    python -m proofs.pages 2000                    every family of models, and the playground
     python -m proofs.pages 2000 --seed 17 gpt vit  these gestures once more, on two of the pages
 
 Half of the gestures are made on a wide page and half on a narrow one, half in light and half in
@@ -20,6 +20,11 @@ TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "inspect")]
 from chromium_pipe import CHROMIUM, KEYS, Browser  # noqa: E402 (of the tests)
 from page_families import FAMILIES, write_page  # noqa: E402
+
+from glassformer.inspect.playground import playground  # noqa: E402
+
+PLAYGROUND = "playground"
+PAGES = [*FAMILIES, PLAYGROUND]
 
 VIEWS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 400)]
 HEIGHT = 800
@@ -73,7 +78,7 @@ def prove(count: int, seed: int, names: list[str]) -> str:
     faults = []
     with TemporaryDirectory(prefix="pages-", ignore_cleanup_errors=True) as folder:
         for name in names:
-            path = write_page(name, Path(folder))
+            path = _write(name, Path(folder))
             for number, (scheme, width) in enumerate(VIEWS):
                 share = count // len(VIEWS) + (number < count % len(VIEWS))
                 with Browser(Path(folder) / f"{name}-{number}") as browser:
@@ -89,10 +94,19 @@ def prove(count: int, seed: int, names: list[str]) -> str:
     return f"{count:,} gestures on each of {len(names)} pages, seed {seed}: no fault"
 
 
+def _write(name: str, folder: Path) -> Path:
+    if name != PLAYGROUND:
+        return write_page(name, folder)
+    path = folder / f"{name}.html"
+    path.write_text(playground(), encoding="utf-8")
+    return path
+
+
 def _open(browser: Browser, path: Path) -> None:
     browser.call("Page.setDownloadBehavior", behavior="deny")
+    browser.call("Page.setInterceptFileChooserDialog", enabled=True)  # it would be a window
     browser.open(path.as_uri())
-    browser.wait("document.querySelectorAll('section.chapter').length > 0")
+    browser.wait("document.querySelectorAll('section.chapter, section.folder').length > 0")
     if '"live": {' in path.read_text() or '"live":{' in path.read_text():
         browser.wait("document.querySelectorAll('.ask').length === 1")
     browser.value(f"globalThis.PAGE = {json.dumps(path.name)}")
@@ -207,12 +221,12 @@ GESTURES: dict[Callable[[Browser, random.Random], str], int] = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m proofs.pages", description=__doc__)
     parser.add_argument("count", type=int, help="gestures on each page")
-    parser.add_argument("names", nargs="*", help=f"pages (default: all): {', '.join(FAMILIES)}")
+    parser.add_argument("names", nargs="*", help=f"pages (default: all): {', '.join(PAGES)}")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     given = parser.parse_intermixed_args()
     if CHROMIUM is None:
         raise SystemExit("there is no chromium. Install it (Debian: apt-get install chromium).")
-    print(prove(given.count, given.seed, given.names or list(FAMILIES)))
+    print(prove(given.count, given.seed, given.names or PAGES))
 
 
 if __name__ == "__main__":
