@@ -160,6 +160,11 @@ class WindowLayer:
     """The number of the layer in the model."""
     heads: list[int]
     grid: Grid
+    padded: Grid
+    """The grid with its padding, which windows cover evenly."""
+    window: Grid
+    shift: Grid
+    """By how many rows and columns the grid is rolled, up and to the left."""
     places: Ids
     """(W, T) the place of the grid at each position of each window; -1 is padding."""
     regions: Ids
@@ -226,6 +231,7 @@ def _window_layer(
     """The arrays of a layer from what was heard, in which windows are further heads:
     (W·H, T, …)."""
     places = attention.places(grid).numpy()  # (W, T)
+    padded, window, shift = attention.windows(grid)
 
     def split(x: Tensor) -> Array:
         whole: Array = x.float().cpu().numpy()
@@ -244,6 +250,9 @@ def _window_layer(
         number=number,
         heads=heads,
         grid=grid,
+        padded=padded,
+        window=window,
+        shift=shift,
         places=places,
         regions=is_allowed.argmax(axis=-1),  # the first position that it attends to
         weights=split(weights),

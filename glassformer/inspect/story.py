@@ -30,6 +30,7 @@ from glassformer.inspect.story_data import (
     embeddings_of,
     layer_in_windows,
     packed,
+    palette_of,
     picture_of,
     spelling,
 )
@@ -68,7 +69,15 @@ CHAPTERS = (
     "what_if",
     "history",
 )
-PICTURES = ("picture", "patches", "picture_words", "picture_embeddings", "picture_attention")
+PICTURES = (
+    "picture",
+    "patches",
+    "picture_words",
+    "picture_embeddings",
+    "picture_attention",
+    "picture_windows",
+    "picture_palette",
+)
 SCRIPTS = (
     *SHARED,
     "heat_colours.js",
@@ -159,6 +168,7 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "predictions": [asdict(prediction) for prediction in seen.predictions],
         "distributions": _distributions(seen),
         "totals": _totals(seen),
+        "palette": palette_of(seen),
         "embeddings": embeddings_of(subject),
         "focus": subject.focus % max(1, len(seen.predictions)),
         "first_token": subject.first_token,

@@ -202,6 +202,22 @@ def _places(seen: Inspection, stream: Stream, picture: Picture) -> dict[str, Any
     return None if facts["places"] is None and facts["similar"] is None else facts
 
 
+MOST_CHANCES = 2**20  # log-probabilities of colours, up to which a page carries them
+
+
+def palette_of(seen: Inspection) -> dict[str, Any] | None:
+    """The palette of a painter and, unless they are too many, the log-probabilities of all colours
+    at each pixel. None of other models."""
+    if (picture := seen.stream.picture) is None or picture.unit != "pixel":
+        return None
+    logprobs = seen.logprobs.numpy()  # (P, K)
+    return {
+        "colours": [seen.subject.name_of(id) for id in range(logprobs.shape[-1])],
+        "logprobs": packed(logprobs) if logprobs.size <= MOST_CHANCES else None,
+        "actual": list(seen.subject.actual),
+    }
+
+
 def layer_in_windows(layer: WindowLayer) -> dict[str, Any]:
     """A layer as the page computes with it; the places are those of the layer's own grid."""
     return {
@@ -210,6 +226,9 @@ def layer_in_windows(layer: WindowLayer) -> dict[str, Any]:
         "value": packed(layer.values),
         "bias": packed(layer.bias),
         "grid": list(layer.grid),
+        "padded": list(layer.padded),
+        "window": list(layer.window),
+        "shift": list(layer.shift),
         "windows": layer.places.tolist(),
         "regions": layer.regions.tolist(),
     }

@@ -57,7 +57,7 @@ def test_small_and_large_maps_have_one_scale_from_zero(tmp_path: Path) -> None:
 @needs_chromium
 def test_pointing_at_a_place_shows_its_number_there(tmp_path: Path) -> None:
     seen = painter().inspect(picture(3, 4))
-    body = """const box = section("prediction").querySelector(".picture");
+    body = """const box = section("prediction").querySelector(".side .picture");
       const svg = box.querySelector("svg"), tag = svg.querySelector(".place-tag");
       const before = tag.getAttribute("visibility");
       pointAt(svg, 5, 4, 3);

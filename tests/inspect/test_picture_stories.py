@@ -113,8 +113,8 @@ def test_windows_in_the_page_give_the_weights_of_the_model(tmp_path: Path) -> No
         weights: scene.main.layers.map((layer, n) => heads(layer)
           .map((head) => weightsOf(scene.main, n, head))) };"""
     found = shown(seen, body % SECTIONS, tmp_path)
-    chapters = ["patches", "attention", "computation", "layers", "prediction", "attribution"]
-    assert found["sections"] == chapters
+    chapters = ["patches", "windows", "attention", "computation", "layers", "prediction"]
+    assert found["sections"] == [*chapters, "attribution"]
     assert "there is no lens" in found["about"]
     assert found["coarse"] == 23
     for layer, ours in zip(seen.windows(), found["weights"], strict=True):
@@ -182,9 +182,9 @@ def test_a_word_lights_its_places_and_a_place_its_words(kind: str, tmp_path: Pat
 @needs_chromium
 def test_a_painter_has_its_pixels_its_lens_and_their_bits(tmp_path: Path) -> None:
     seen = painter().inspect(picture(3, 4))
-    body = """const bits = section("prediction").querySelector(".picture svg");
+    body = """const bits = section("prediction").querySelector(".side .picture svg");
       pointAt(bits, 5, 4, 3);
-      return { sections: %s, said: textsOf("#prediction .said")[1],
+      return { sections: %s, said: textsOf("#prediction .side .said")[1],
         paintings: section("layers").querySelectorAll(".paintings canvas").length };"""
     found = shown(seen, body % SECTIONS, tmp_path)
     assert found["sections"][0] == "pixels"

@@ -5,17 +5,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_families import FAMILIES
 from page_scripts import script
 from test_story_page import masked_predictor, needs_chromium, predictor, shown
 from translators import translator
 
 from glassformer.inspect.story import page
 
+PICTURES = ("multiscale-vit", "image-gpt", "captioner")
 TEXT = "the lower the slower"
 AXE = Path(__file__).with_name("axe") / "axe.min.js"  # axe-core 4.14.0, MPL-2.0
 
 
 def inspected(kind: str) -> Any:
+    if kind in PICTURES:
+        return FAMILIES[kind]()
     if kind == "gpt":
         return predictor(TEXT, "bpe").inspect("the lower the slower")
     if kind == "bert":
@@ -25,7 +29,7 @@ def inspected(kind: str) -> Any:
 
 @needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["gpt", "bert", "translator"])
+@pytest.mark.parametrize("kind", ["gpt", "bert", "translator", *PICTURES])
 def test_axe_finds_no_serious_fault(kind: str, scheme: str, tmp_path: Path) -> None:
     axe = AXE.read_text(encoding="utf-8")
     html = page(inspected(kind))

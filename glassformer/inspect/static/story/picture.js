@@ -194,7 +194,13 @@ function addPlaceThumb(cell, [rows, columns], [wide, high], name, pressed) {
   const canvas = add(button, "canvas", { width: columns, height: rows }), largest = add(button, "span", { class: "thumb-most" });
   Object.assign(canvas.style, { width: `${wide}px`, height: `${high}px` });
   button.addEventListener("click", pressed);
-  return { button, paint: (weights) => { largest.textContent = percent(paintPlaces(canvas, weights, columns)); } };
+  return {
+    button,
+    paint: (weights) => {
+      largest.textContent = percent(paintPlaces(canvas, weights, columns));
+      button.setAttribute("aria-label", `${name}: ${largest.textContent}`);
+    },
+  };
 }
 
 const THUMB_RULE = "Each map goes from 0 to its largest weight, which is written below it.";

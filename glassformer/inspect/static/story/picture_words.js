@@ -22,17 +22,12 @@ chapters.push({
       const fill = add(button, "span", { class: "share-of" });
       add(button, "span", {}, short(visible(name)));
       button.addEventListener("pointerenter", () => showWord(number));
-      button.addEventListener("pointerleave", () => showKept());
-      button.addEventListener("focus", () => keepWord(number));
-      button.addEventListener("click", () => keepWord(number));
-      button.addEventListener("keydown", (event) => {
-        const goal = buttons[number + ({ ArrowRight: 1, ArrowLeft: -1 }[event.key] ?? NaN)];
-        if (!goal) return;
-        event.preventDefault();
-        goal.button.focus();
-      });
+      for (const kind of ["focus", "click", "pointerup"]) button.addEventListener(kind, () => keepWord(number)); // a finger that slid here does not click
       return { button, fill };
     });
+    line.addEventListener("pointerleave", () => showKept());
+    line.addEventListener("pointerdown", ({ target, pointerId }) => target.releasePointerCapture(pointerId)); // a finger slides from word to word
+    rove(line, buttons.map(({ button }) => button));
     const box = addFigure(row, { name: "Where a word looked", caption: "Colours go from 0 to the largest weight of the word, whose place has a white frame." });
     const drawn = drawPicture(box, picture, "where the word looked; arrow keys choose a place", {
       most: 420, isGrey: true,

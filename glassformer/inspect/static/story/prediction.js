@@ -13,6 +13,7 @@ chapters.push({
     if (scene.labels?.length && scene.predicts === "same") drawTags(place, scene);
     const lead = add(place, "p", { class: "lead" });
     follow(["token"], () => { lead.textContent = `What the model predicts for ${whatIsPredicted(scene)}.`; });
+    if (scene.palette) drawPalette(place, scene);
     const controls = add(place, "div", { class: "controls" }), sides = add(place, "div", { class: "side" });
     if (isSampled(scene)) drawSampling(add(sides, "div"), scene, controls);
     else drawOptions(add(sides, "div"), scene);

@@ -16,6 +16,7 @@ function sceneOf(found) {
     if (stream.bias) unpackLater(stream, "bias");
   }
   for (const each of Object.values(found.distributions)) unpackLater(each, "logits");
+  if (found.palette?.logprobs) unpackLater(found.palette, "logprobs");
   found.main = found.streams[found.streams.length - 1];
   found.lensTotals = found.lens_totals;
   if (found.embeddings) readEmbeddings(found.embeddings);
