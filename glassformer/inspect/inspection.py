@@ -167,7 +167,9 @@ class Subject:
     entry: Entry = Entry()
     """What else happens to embeddings before the first block."""
     module: nn.Module | None = None
-    """The model itself, if a page may contain it."""
+    """The model itself."""
+    is_carried: bool = False
+    """Whether a page may contain it."""
     preprocessing: Any = None
     """The preprocessing of the model, if a page may contain it."""
     read_out: Callable[[Tensor], Tensor] | None = None

@@ -31,6 +31,7 @@ from glassformer.inspect.story_data import (
     layer_in_windows,
     packed,
     palette_of,
+    parts_of,
     picture_of,
     spelling,
 )
@@ -43,6 +44,7 @@ STYLES = (
     "report.css",
     "story/story.css",
     "story/opinions.css",
+    "story/whole.css",
     "story/history.css",
 )
 # Each script adds an entry to `chapters`: `id`, `title`, `note`, `equation`, `isShown(scene)` and
@@ -91,6 +93,8 @@ SCRIPTS = (
     *LIVE_SCRIPTS,
     "story/live_scene.js",
     "story/operations.js",
+    "story/whole.js",
+    "story/present.js",
     "story/story.js",
 )
 MOST_BYTES = 40_000_000  # of the arrays of a page
@@ -165,6 +169,7 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "predicts": subject.predicts,
         "separator": subject.separator,
         "streams": [_stream(seen, stream) for stream in subject.streams],
+        "parts": parts_of(subject),
         "predictions": [asdict(prediction) for prediction in seen.predictions],
         "distributions": _distributions(seen),
         "totals": _totals(seen),
@@ -185,7 +190,7 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "contexts": None if seen.contexts is None else _contexts(seen.contexts),
     }
     why_not_live = "the page does not contain the model."
-    if subject.module is not None and "live" not in without:
+    if subject.module is not None and subject.is_carried and "live" not in without:
         try:
             data["live"] = live_or_error(subject.module, subject.preprocessing, MOST_LIVE)
         except GlassformerError as error:

@@ -4,17 +4,19 @@
     embeddings     neighbours of each token, a map of them, their positions
     layers         attention in windows of an image, the effect of each head
     prediction     what each token contributes, and what predictions rest on
+    the whole      the parts of the model
 
 What takes long is limited: long texts and large models get less of it, or nothing.
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from glassformer.errors import UsageError
 from glassformer.inspect import Floats
@@ -27,8 +29,23 @@ from glassformer.inspect.attribution import (
 )
 from glassformer.inspect.capture import WindowLayer, main_directions, map_of
 from glassformer.inspect.heads import HeadEffects
-from glassformer.inspect.inspection import Inspection, Stream, Subject, position_vectors
+from glassformer.inspect.inspection import (
+    Inspection,
+    Stream,
+    Subject,
+    adds_vectors,
+    position_vectors,
+)
 from glassformer.inspect.places import Picture
+from glassformer.models.bag import Bag
+from glassformer.models.ensemble import Ensemble
+from glassformer.nn.attention import PlaceAttention
+from glassformer.nn.blocks import Block
+from glassformer.nn.patches import ConvolutionalBlock, ConvolutionalEmbedding, PatchEmbedding
+from glassformer.nn.pooling import IdfPooling, SequencePooling
+from glassformer.nn.positions import Positions
+from glassformer.nn.recurrent import Recurrence
+from glassformer.nn.windows import PatchMerging
 from glassformer.text.portable import does_merge, merges_of, num_merges
 from glassformer.text.tokenizers import Tokenizer, bytes_of, readable_bytes
 
@@ -315,7 +332,7 @@ def _affordable(seen: Inspection) -> list[int] | None:
         num_weights = subject.pixels.num_weights
     else:
         stacks = [stream.stack for stream in subject.streams]
-        modules = stacks if subject.module is None else [subject.module]
+        modules = [subject.module] if subject.is_carried else stacks
         num_weights = sum(p.numel() for module in modules if module for p in module.parameters())
     num_tokens = sum(len(stream.tokens) for stream in subject.streams)
     one_pass = num_weights * num_tokens
@@ -335,3 +352,129 @@ def _explained(attribution: Attribution) -> dict[str, Any]:
         "values": {name: values.tolist() for name, values in attribution.methods.items()},
         "correlations": [[a, b, value] for (a, b), value in attribution.correlations.items()],
     }
+
+
+# --- the parts of the model, in the order of their computation, for the picture of the whole ---
+#
+#     one pass through the model → the modules that it calls → for each its kind and its sizes
+
+Part = dict[str, Any]
+
+ENTRIES, BODIES = ("embedding", "patches"), ("layers", "recurrence")  # kinds of parts
+
+
+@torch.inference_mode()
+def parts_of(subject: Subject) -> list[list[Part]] | None:
+    """The parts that read each stream. None: the model is not known."""
+    model = subject.module
+    if model is None:
+        return None
+    called: list[nn.Module] = []
+    observed = [model, model.head] if isinstance(model, Bag) else _observed(model)
+    hooks = [
+        module.register_forward_pre_hook(lambda module, _: called.append(module))
+        for module in observed
+    ]
+    try:
+        subject.run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    parts = [_parts(model, modules) for modules in _split(called, len(subject.streams))]
+    has_positions = any(adds_vectors(module) for module in model.modules())
+    for own, stream in zip(parts, subject.streams, strict=True):
+        is_read_at_once = stream.picture is not None or any(
+            part["kind"] == "layers" for part in own
+        )
+        own[0]["adds_positions"] = has_positions and is_read_at_once
+    if subject.streams[-1].memory_taps:  # a recurrent decoder looks before it reads a token
+        parts[-1].insert(1, {"kind": "attention", "score": subject.streams[-1].memory_score})
+    if subject.predicts in ("whole", "vector"):
+        _add_pooling(parts[-1], getattr(model, "config", None))
+    return parts
+
+
+def _observed(module: nn.Module) -> Iterator[nn.Module]:
+    """The outermost modules that are a part of the picture."""
+    for child in module.children():
+        if _part(child):
+            yield child
+        elif not isinstance(child, Positions | PlaceAttention):  # which are described otherwise
+            yield from _observed(child)
+
+
+def _part(module: nn.Module) -> Part:
+    """Its kind and its sizes; nothing of a module that is no part of the picture."""
+    match module:
+        case Bag():
+            return _part(module.embedding) | {"kind": "bag"}
+        case nn.Embedding():
+            rows, width = module.num_embeddings, module.embedding_dim
+            return {"kind": "embedding", "vocabulary": rows, "width": width}
+        case PatchEmbedding() | ConvolutionalEmbedding():
+            return {"kind": "patches", "is_convolution": isinstance(module, ConvolutionalEmbedding)}
+        case nn.ModuleList() if len(module) and isinstance(block := module[0], Block):
+            return {
+                "kind": "layers",
+                "count": len(module),
+                "width": block.attention.query.in_features,
+                "heads": block.attention.num_heads,
+                "hidden": block.feedforward.up.out_features,
+                "has_cross": block.cross_attention is not None,
+            }
+        case Recurrence(cells=cells):
+            return {
+                "kind": "recurrence",
+                "cell": cells.mode.split("_")[0],
+                "count": cells.num_layers,
+                "width": cells.hidden_size,
+                "is_both_ways": cells.bidirectional,
+            }
+        case ConvolutionalBlock():
+            return {"kind": "convolution"}
+        case PatchMerging():
+            return {"kind": "merging"}
+        case nn.LayerNorm() | nn.RMSNorm():
+            return {"kind": "norm"}
+        case SequencePooling():
+            return {"kind": "pooling", "how": "learned"}
+        case IdfPooling():
+            return {"kind": "pooling", "how": "idf"}
+        case nn.Linear():
+            return {"kind": "linear", "from": module.in_features, "to": module.out_features}
+    return {}
+
+
+def _split(called: list[nn.Module], num_streams: int) -> list[list[nn.Module]]:
+    """The modules of each stream, each once: the second stream begins at its embedding. A recurrent
+    decoder calls its modules for every token."""
+    streams: list[list[nn.Module]] = [[]]
+    for module in called:
+        if _part(module)["kind"] in ENTRIES and streams[-1] and len(streams) < num_streams:
+            streams.append([])
+        if module not in streams[-1]:
+            streams[-1].append(module)
+    return streams
+
+
+def _parts(model: nn.Module, modules: list[nn.Module]) -> list[Part]:
+    parts: list[Part] = []
+    for module in modules:
+        part = _part(module)
+        if module is getattr(model, "head", None):
+            part["kind"] = "head"
+        if part["kind"] == "embedding" and parts and parts[-1]["kind"] == "embedding":
+            parts[-1]["has_segments"] = True
+            continue
+        if part["kind"] == "bag" and isinstance(model, Ensemble):
+            part["shares"] = model.shares.tolist()  # of the layers, and of the bag
+        parts.append(part)
+    return parts
+
+
+def _add_pooling(parts: list[Part], config: Any) -> None:
+    """A function makes one vector of those of all places, unless a module has done it."""
+    kinds = [part["kind"] for part in parts]
+    if "pooling" not in kinds and set(kinds) & set(BODIES):
+        last = max(n for n, kind in enumerate(kinds) if kind in (*BODIES, "norm"))
+        parts.insert(last + 1, {"kind": "pooling", "how": getattr(config, "pooling", "mean")})

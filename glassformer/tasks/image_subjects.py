@@ -67,6 +67,7 @@ def of_image(
     read_out = getattr(model, "read_out", None)
     return Subject(
         model=name_of(model),
+        module=model,
         text=picture.name,
         title=picture.title,
         streams=(
@@ -123,6 +124,7 @@ def of_caption(
 
     return Subject(
         model=name_of(model),
+        module=model,
         text=picture.name,
         title=f"{picture.title} → {caption or '(empty)'}",
         streams=(
@@ -192,6 +194,7 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
     names = picture.names(START_TOKEN)[: len(ids)]
     return Subject(
         model=name_of(model),
+        module=model,
         text=picture.name,
         title=picture.title,
         streams=(

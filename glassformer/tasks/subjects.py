@@ -200,7 +200,7 @@ def of_vector(
         part_left_out="end",
         focus=0,
         first_token=_last(ids, frame),
-        module=None,
+        is_carried=False,
         read_out=None,
         linear="the model predicts nothing",
     )
@@ -251,7 +251,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         has_several_labels=model.config.multi_label,
         num_vectors=tokenizer.vocab_size,  # a bag has some for sequences of tokens as well
         # Beside the layers, a bag reads the words themselves: it has no vectors to look at.
-        module=None if members else model,
+        is_carried=not members,
         members=members,
         remarks=(BAG_ALONE,) if members and not members[0].weight else (),
     )
@@ -317,6 +317,7 @@ def of_translation(
         positions=getattr(model, "positions", None),
         entry=entry_of(model),
         module=model,
+        is_carried=True,
         preprocessing=preprocessing,
         remarks=() if ids[-1] == preprocessing.end else (CUT_OFF,),
     )
@@ -353,6 +354,7 @@ def _of_text(
         "run_rows": lambda: model(row),
         "name_of": tokenizer.token,
         "module": model,
+        "is_carried": True,
         "embedding": None if weight is None else weight[:num_vectors],
         "positions": modules.get(f"{body}positions"),
         "read_out": getattr(model, "read_out", None),

@@ -10,6 +10,7 @@ const state = {
   chapter: null, // in view
   without: "", shuffle: 0, beams: 0, draws: 0, // what if: parts left out, which order of the words, how many
   cached: null, // the step of the chapter on the KV cache; null: the last
+  folded: "", // chapters, as "id,…"
   text: null, off: "", // typed instead of the page's own; heads switched off, as "layer.head,…"
 };
 const usualState = { ...state };
@@ -70,6 +71,7 @@ const ADDRESS = { // other names are places: whole numbers up to a limit
   topP: (text, most) => asAmount(text, most),
   chapter: (text) => (/^[\w-]{1,40}$/.test(text) ? text : undefined),
   without: (text) => (/^(scale|positions|mask)(,(scale|positions|mask)){0,2}$/.test(text) ? text : undefined),
+  folded: (text) => (/^[\w-]{1,40}(,[\w-]{1,40}){0,30}$/.test(text) ? text : undefined),
   text: (text) => (text.length <= MOST_TYPED ? text : undefined),
   off: (text) => (/^\d{1,3}\.\d{1,3}(\.[a-z]{1,9})?(,\d{1,3}\.\d{1,3}(\.[a-z]{1,9})?){0,599}$/.test(text) ? text : undefined),
 };

@@ -41,9 +41,11 @@ function aboutScene(scene) {
   return `${scene.model}: ${shape}${scene.streams.map(countedTokens).join(" → ")}. Every number on this page is the model's own: point at one to see where it comes from. ${scene.absent ?? ""} ${notes}`;
 }
 
+const MOST_NAV_LAYERS = 12;
 const main = document.getElementById("main"), nav = document.getElementById("nav");
 const written = sceneOf(data); // by Python
 let scene = written;
+const afterDrawing = [];
 
 function show(next) {
   scene = next;
@@ -62,10 +64,16 @@ function show(next) {
   document.getElementById("title").textContent = short(scene.text, 240);
   document.getElementById("title").classList.toggle("long", scene.text.length > 100);
   document.getElementById("about").textContent = aboutScene(scene);
+  scene.parts ??= written.parts;
+  drawWhole(document.getElementById("whole"), scene);
   const place = globalThis.scrollY ?? 0;
   for (const old of main.querySelectorAll("section.chapter")) old.remove();
   nav.textContent = "";
   chapters.filter((chapter) => !chapter.isShown || chapter.isShown(scene)).forEach(drawChapter);
+  const end = add(nav, "span", { class: "nav-end" });
+  drawNavLayers(end);
+  addPresentButton(end);
+  for (const act of afterDrawing) act();
   lookAgain(true);
   globalThis.scrollTo?.(0, place);
   markChapter();
@@ -80,6 +88,7 @@ function showNothing(title) {
   document.title = short(title, 60);
   document.getElementById("title").textContent = short(title, 240);
   document.getElementById("about").textContent = "";
+  document.getElementById("whole").textContent = "";
   for (const old of main.querySelectorAll("section.chapter")) old.remove();
   nav.textContent = "";
 }
@@ -97,18 +106,53 @@ function drawChapter(chapter, number) {
   const section = add(main, "section", { id: chapter.id, class: "chapter", "aria-labelledby": `${chapter.id}-title` });
   const head = add(section, "header", { class: "chapter-head" });
   const title = add(head, "h2", { id: `${chapter.id}-title` });
-  add(title, "span", { class: "chapter-number" }, String(number + 1));
-  title.append(chapter.title);
+  const fold = add(title, "button", { type: "button", class: "fold", "aria-controls": `${chapter.id}-body` });
+  add(fold, "span", { class: "chapter-number" }, String(number + 1));
+  fold.append(chapter.title);
+  fold.addEventListener("click", () => setFolded(chapter.id, fold.getAttribute("aria-expanded") === "true"));
   drawEquation(head, chapter.equation);
-  const note = typeof chapter.note === "function" ? chapter.note(scene) : chapter.note;
-  if (note) add(section, "p", { class: "lead" }, note);
-  chapter.draw(section, scene);
-  completeFigures(section);
+  const body = add(section, "div", { id: `${chapter.id}-body`, class: "chapter-body" }), drawn = scene;
+  follow(["folded", "present", "chapter"], () => {
+    const isOpen = state.present ? state.chapter === chapter.id : !foldedChapters().includes(chapter.id);
+    fold.setAttribute("aria-expanded", isOpen);
+    body.hidden = !isOpen;
+    section.classList.toggle("presented", isOpen);
+    if (isOpen && !body.childNodes.length) drawBody(body, chapter, drawn);
+  });
   const link = add(nav, "a", { href: `#chapter=${chapter.id}` }, chapter.title);
   link.addEventListener("click", (event) => { // the address holds the state
     event.preventDefault();
     goToChapter(chapter.id);
   });
+}
+
+// When it is first opened.
+function drawBody(body, chapter, drawn) {
+  const note = typeof chapter.note === "function" ? chapter.note(drawn) : chapter.note;
+  if (note) add(body, "p", { class: "lead" }, note);
+  chapter.draw(body, drawn);
+  completeFigures(body);
+}
+
+const foldedChapters = () => state.folded.split(",").filter(Boolean);
+
+function setFolded(id, isFolded) {
+  const others = foldedChapters().filter((each) => each !== id);
+  choose({ folded: [...others, ...(isFolded ? [id] : [])].join(",") });
+}
+
+// The layers, for a change in any chapter.
+function drawNavLayers(parent) {
+  const { layers } = scene.main;
+  if (!layers || layers.length < 2 || layers.length > MOST_NAV_LAYERS) return;
+  const group = add(parent, "span", { class: "nav-layers", role: "group", "aria-label": "layer" });
+  add(group, "span", { "aria-hidden": "true" }, "layer");
+  const buttons = layers.map((each, layer) => {
+    const button = add(group, "button", { type: "button", "aria-label": `layer ${layer}` }, String(layer));
+    button.addEventListener("click", () => choose({ layer, head: Math.min(state.head, headsOf(each) - 1) }));
+    return button;
+  });
+  follow(["layer"], () => buttons.forEach((button, layer) => button.setAttribute("aria-pressed", layer === state.layer)));
 }
 
 // One that is a function may depend on whose attention is shown.
@@ -121,13 +165,17 @@ function drawEquation(head, equation) {
 
 function goToChapter(id) {
   const section = chapters.some((chapter) => chapter.id === id) ? document.getElementById(id) : null;
-  section?.scrollIntoView();
-  section?.querySelector("h2").setAttribute("tabindex", -1);
-  section?.querySelector("h2").focus({ preventScroll: true });
+  if (!section) return;
+  if (state.present) choose({ chapter: id });
+  else setFolded(id, false);
+  section.scrollIntoView();
+  section.querySelector("h2").setAttribute("tabindex", -1);
+  section.querySelector("h2").focus({ preventScroll: true });
 }
 
 // Marks the chapter in view in the navigation and in the address.
 function markChapter() {
+  if (state.present) return;
   const sections = [...main.querySelectorAll("section.chapter")];
   const top = nav.getBoundingClientRect().bottom + 80;
   const current = sections.filter((each) => each.getBoundingClientRect().top <= top).at(-1) ?? null;
@@ -208,7 +256,7 @@ function readAddress(address) {
   fromAddress({
     token: state.text === null ? lengths.at(-1) - 1 : last, key: last, layer: (layers?.length ?? 1) - 1, head: Math.max(1, ...(layers ?? []).map(headsOf)) - 1,
     option: 10, unit: 1e8, look: 2, source: lengths[0] - 1, temperature: 2, topK: 50, topP: 1, step: 1000,
-    without: 0, shuffle: 9999, beams: 8, draws: MOST_DRAWS, cached: last, chapter: 0, ...pictureLimits(scene),
+    without: 0, shuffle: 9999, beams: 8, draws: MOST_DRAWS, cached: last, chapter: 0, folded: 0, present: 1, ...pictureLimits(scene),
   }, address);
 }
 
@@ -216,9 +264,11 @@ const isLive = Boolean(data.live);
 const opened = globalThis.location?.hash || (data.address ? `#${new URLSearchParams(data.address)}` : "");
 if (isLive) fromAddress({ text: 0, off: 0 }, opened);
 addThemeButton(document.getElementById("top"));
+addPresentation();
 if (embedded.server) showStories((found) => show(sceneOf(found)), (part) => show({ ...scene, ...part }), showNothing);
 listenForLooks(main);
 readAddress(opened);
+if (new URLSearchParams(globalThis.location?.search).has("present")) state.present = 1;
 const asked = { ...state };
 show(written);
 const goToAsked = () => { if (asked.chapter !== null) goToChapter(asked.chapter); };
