@@ -317,7 +317,7 @@ def test_no_module_is_a_drawer_for_everything() -> None:
 
 # --- how much there is, and into how many pieces it is cut ---
 
-MOST_FILES, MOST_LINES_OF_ALL, MOST_IMPORTS, MOST_SINGLE_IMPORTERS = 266, 60_900, 0.07, 48
+MOST_FILES, MOST_LINES_OF_ALL, MOST_IMPORTS, MOST_SINGLE_IMPORTERS = 266, 61_200, 0.07, 48
 
 
 def test_the_house_can_be_seen_as_a_whole(trees: Trees) -> None:
