@@ -35,8 +35,10 @@ from glassformer.text.tokenizers import BERT_TOKENS
 
 pytestmark = needs_node
 
-COMPUTES = ("elements.js", "live/tensors.js", "live/attention.js")
-COMPUTES += tuple(f"playground/{name}.js" for name in ("learning", "text", "folder"))
+COMPUTES = (
+    *("elements.js", "live/tensors.js", "live/attention.js"),
+    *("playground/learning.js", "playground/text.js", "playground/folder.js"),
+)
 SHAPE = {"num_layers": 2, "num_heads": 3, "d_model": 12, "head_dim": 5, "d_feedforward": 18}
 SHAPE |= {"vocab_size": 17, "context_length": 10}
 EPS = 1e-5
