@@ -18,7 +18,7 @@ chapters.push({
     const count = Math.min(scene.main.tokens.length, MOST_STEPS);
     addStepSlider(place, scene, count);
     drawKept(place, scene, count);
-    drawMemory(place, scene, count);
+    drawCacheSize(place, scene, count);
     drawCosts(place, scene, count);
   },
 });
@@ -93,7 +93,7 @@ const sizeInBytes = (count) => (count < 1000 ? `${count} bytes` : count < 1e6 ? 
 // The numbers that a cache holds for so many tokens, from the shapes of its keys and values.
 const cachedNumbers = (layers, length) => layers.reduce((sum, { key, value }) => sum + length * (key.shape[0] * key.shape[2] + value.shape[0] * value.shape[2]), 0);
 
-function drawMemory(place, scene, count) {
+function drawCacheSize(place, scene, count) {
   const { layers, cross } = scene.main, { num_heads: heads, head_dim: width, context_length: most } = scene.live.config;
   const [groups] = layers[0].key.shape, said = add(place, "p", { class: "said" });
   const sizes = (numbers) => `${sizeInBytes(4 * numbers)} in single, ${sizeInBytes(2 * numbers)} in half precision`;

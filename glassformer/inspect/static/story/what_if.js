@@ -5,7 +5,7 @@ const SHOWN_BESIDE = 10, MOST_DRAWS = 10000, SHOWN_DRAWN = 12, BEAMS = [1, 2, 4,
 
 // Parts that can be left out: their name in the address, the change in live/model.js, what the button
 // says, and the equation with the part between its beginning and its end.
-const PARTS = [
+const REMOVABLE = [
   { name: "scale", change: "unscaled", label: "Do not divide by √d", equation: () => ["softmax(query · keyᵀ", " / √d", ")"] },
   { name: "positions", change: "unpositioned", label: "No positions", equation: ({ live }) => POSITION_EQUATIONS[live.config.positions] },
   { name: "mask", change: "unmasked", label: "No causal mask", equation: () => ["softmax(query · keyᵀ / √d", " + mask", ")"] },
@@ -65,7 +65,7 @@ const isPossible = (scene, { name }) => (name === "positions" ? hasPositions(sce
 // What the reader changed, as far as this model has it. `order` are the places at which the tokens of
 // the shuffled text stood before.
 function changesOf(scene) {
-  const parts = PARTS.filter((part) => state.without.split(",").includes(part.name) && isPossible(scene, part));
+  const parts = REMOVABLE.filter((part) => state.without.split(",").includes(part.name) && isPossible(scene, part));
   const order = state.shuffle ? shuffledOrder(scene, predictionAt(scene), state.shuffle) : null;
   const key = `${parts.map(({ name }) => name)}/${order ?? ""}`;
   return { parts, order, key, isAny: parts.length > 0 || order !== null };
@@ -161,8 +161,8 @@ function shuffledOrder(scene, at, seed) {
 
 function drawSwitchboard(place, scene) {
   const board = add(place, "div", { class: "switchboard" }), isOn = (name) => state.without.split(",").includes(name);
-  const toggled = (name) => PARTS.map((part) => part.name).filter((each) => (each === name) !== isOn(each)).join();
-  for (const part of PARTS.filter((each) => isPossible(scene, each))) {
+  const toggled = (name) => REMOVABLE.map((part) => part.name).filter((each) => (each === name) !== isOn(each)).join();
+  for (const part of REMOVABLE.filter((each) => isPossible(scene, each))) {
     const line = add(board, "div", { class: "switch" }), button = add(line, "button", { type: "button" }, part.label);
     const [before, middle, after] = part.equation(scene), equation = add(line, "span", { class: "equation" }, before);
     const own = add(equation, "span", { class: "part" }, middle);
