@@ -69,6 +69,7 @@ CHAPTERS = (
     "kv_cache",
     "alignment",
     "what_if",
+    "what_if_decoding",
     "history",
 )
 PICTURES = (

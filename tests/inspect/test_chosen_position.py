@@ -22,7 +22,7 @@ FOLLOWED = """[...document.querySelectorAll("#prediction .followed")]
   .map((each) => each.textContent)"""
 EFFECTS = """[...document.querySelector("#layers .effects").querySelectorAll("tbody td")]
   .map((each) => Number(each.textContent))"""
-SAYS = """[document.querySelector("#prediction > .lead").textContent,
+SAYS = """[document.querySelector("#prediction .lead").textContent,
   [...document.querySelectorAll("#layers .hint")].map((each) => each.textContent).join()]"""
 
 

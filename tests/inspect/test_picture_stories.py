@@ -86,8 +86,8 @@ def test_pointing_at_a_patch_lights_what_it_looks_at(tmp_path: Path) -> None:
     assert "Layer 1, head 1: patch 4 looks at" in found["said"]
     assert f"{100 * weights.max():.1f}%" in found["said"]
     assert found["frame"] == pytest.approx([320 / 3 + 1, 213 / 2 + 1], abs=1)  # column 1, row 1
-    chapters = ["patches", "patch-embeddings", "attention", "computation", "layers", "prediction"]
-    assert found["sections"] == [*chapters, "attribution"]
+    first = ["patches", "patch-embeddings", "attention", "computation", "feedforward", "residual"]
+    assert found["sections"] == [*first, "layers", "prediction", "attribution"]
 
 
 @needs_chromium

@@ -145,7 +145,7 @@ def test_the_parts_of_a_logit_are_those_of_torch_and_sum_to_it(
     assert np.abs(values[..., first:-1] - in_torch(seen, monkeypatch)).max() < 1e-4
 
 
-@torch.inference_mode()
+@torch.no_grad()
 @pytest.mark.parametrize("name", ["gpt", "modern", "paper", "idf", "vit"])
 def test_what_hidden_units_push_for_sums_to_what_their_layer_adds(name: str) -> None:
     seen = inspected(name)

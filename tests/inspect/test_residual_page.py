@@ -14,7 +14,7 @@ from translators import translator
 
 from glassformer.inspect import story
 from glassformer.inspect.inspection import Inspection
-from glassformer.inspect.live import live
+from glassformer.inspect.live import live_or_error
 from glassformer.inspect.residual import residual_data
 from glassformer.inspect.story import page
 from glassformer.nn.observe import without_heads
@@ -40,7 +40,7 @@ LOGITS = """await (async () => {
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages carry their weights as float32."""
-    monkeypatch.setattr(story, "live", partial(live, dtype="float32"))
+    monkeypatch.setattr(story, "live_or_error", partial(live_or_error, dtype="float32"))
 
 
 def in_page(seen: Inspection, changes: str, folder: Path) -> Any:

@@ -148,7 +148,7 @@ def test_the_colour_that_is_there_is_named_if_it_is_not_among_the_likeliest(tmp_
     seen = PaintPredictor(shaken(model), known).inspect(picture(3, 4))
     script = """scene.predictions.map(({ actual }, token) => {
       choose({ token });
-      const figure = document.querySelector("#prediction figure");
+      const figure = document.querySelector("#prediction .bars").closest("figure");
       const marked = figure.querySelectorAll("tr.chosen").length;
       return [figure.querySelector("figcaption").textContent, marked];
     })"""

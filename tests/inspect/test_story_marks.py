@@ -158,7 +158,7 @@ def folder(tmp_path: Path) -> Path:
 
 STEPS = """return [2, 1].map((moment) => {
   choose({ moment });
-  return texts("#history > .hint")[0];
+  return texts("#history .chapter-body > .hint")[0];
 }).concat([texts("#history .over-time .name")[0], texts("#history figcaption")[0]]);"""
 
 
@@ -181,6 +181,6 @@ def test_the_last_chapter_says_when_its_step_is_not_that_of_the_others(
 def test_a_model_between_two_snapshots_is_said_to_be_that(folder: Path, tmp_path: Path) -> None:
     (folder / "snapshots" / "step-5.safetensors").unlink()
     model: Any = load(folder)
-    body = 'return texts("#history > .hint")[0];'
+    body = 'return texts("#history .chapter-body > .hint")[0];'
     said = shown(page(model.inspect("a bad day")), run(body), tmp_path)
     assert "from a step without a snapshot" in said

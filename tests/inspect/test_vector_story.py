@@ -28,7 +28,8 @@ def test_chapters_on_predictions_are_absent_and_the_others_work(tmp_path: Path) 
       };
     })()"""
     found = shown(page(seen), script, tmp_path)
-    assert found["chapters"] == ["tokens", "embeddings", "attention", "computation", "layers"]
+    chapters = ["tokens", "embeddings", "attention", "computation", "feedforward", "residual"]
+    assert found["chapters"] == [*chapters, "layers"]
     assert "no output layer" in found["about"]
     assert found["said"].startswith("Without head 0 of layer 0: the vector turns by ")
     assert found["cells"] == 8

@@ -276,7 +276,8 @@ function detailLines(t, n, direction, { kind, layer }) {
 
 // What each head adds: its output, mixed by its columns of the output matrix.
 function headShares(t, direction, kind, layer) {
-  const look = looksOf(scene).find(({ name, asks }, n) => (kind === "attention" ? n === 0 && asks === mainStream() : name === "cross"));
+  const isOfKind = { attention: ({ asks }, n) => n === 0 && asks === mainStream(), cross_attention: ({ name }) => name === "cross" }[kind];
+  const look = isOfKind && looksOf(scene).find(isOfKind);
   if (!look || !scene.insides.mixed) return null;
   const mixed = scene.insides.mixed(layer, kind, direction), found = looksOf(scene)[0].layers[layer];
   return Array.from({ length: headsOf(found) }, (_, head) => {
