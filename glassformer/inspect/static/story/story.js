@@ -163,6 +163,9 @@ function drawEquation(head, equation) {
   follow(["look"], () => writeProse(line, parts()));
 }
 
+// It stays in view while chapters above it are computed, until the reader does something.
+let aim = null;
+
 function goToChapter(id) {
   const section = chapters.some((chapter) => chapter.id === id) ? document.getElementById(id) : null;
   if (!section) return;
@@ -171,6 +174,15 @@ function goToChapter(id) {
   section.scrollIntoView();
   section.querySelector("h2").setAttribute("tabindex", -1);
   section.querySelector("h2").focus({ preventScroll: true });
+  aim = id;
+}
+
+function keepAim() {
+  new ResizeObserver(() => {
+    document.documentElement.style.scrollPaddingTop = `${nav.offsetHeight}px`;
+    if (aim !== null) document.getElementById(aim)?.scrollIntoView();
+  }).observe(main);
+  for (const act of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(act, () => { aim = null; }, { passive: true, capture: true });
 }
 
 // Marks the chapter in view in the navigation and in the address.
@@ -282,6 +294,7 @@ if (isLive) {
   });
 }
 goToAsked();
+keepAim();
 globalThis.addEventListener("scroll", markChapter, { passive: true });
 globalThis.addEventListener("hashchange", () => {
   Object.assign(state, usualState, { token: null });

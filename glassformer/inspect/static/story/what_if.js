@@ -165,7 +165,7 @@ function drawSwitchboard(place, scene) {
   for (const part of REMOVABLE.filter((each) => isPossible(scene, each))) {
     const line = add(board, "div", { class: "switch" }), button = add(line, "button", { type: "button" }, part.label);
     const [before, middle, after] = part.equation(scene), equation = add(line, "span", { class: "equation" }, before);
-    const own = add(equation, "span", { class: "part" }, middle);
+    const own = add(equation, "span", { class: "removable" }, middle);
     equation.append(after);
     button.addEventListener("click", () => choose({ without: toggled(part.name) }));
     follow(["without"], () => {
