@@ -69,7 +69,6 @@ CHAPTERS = (
     "kv_cache",
     "alignment",
     "what_if",
-    "what_if_decoding",
     "history",
 )
 PICTURES = (
@@ -89,6 +88,7 @@ SCRIPTS = (
     *(f"story/{name}.js" for name in CHAPTERS),
     "story/picture_layers.js",
     "story/labels.js",
+    "story/what_if_decoding.js",
     "story/time_charts.js",  # this and the next: parts of the last chapter
     "story/past_heads.js",
     *LIVE_SCRIPTS,
