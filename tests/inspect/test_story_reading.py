@@ -3,7 +3,6 @@ opens the page as it was."""
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,13 +14,11 @@ from test_story_page import LIVE, masked_predictor, needs_chromium, predictor, s
 from translators import translator
 
 import glassformer
-from glassformer.inspect import history, playground
 from glassformer.inspect.page import part
 from glassformer.inspect.story import SCRIPTS, page, story_data
 from glassformer.inspect.story_data import spelling
 from glassformer.text.portable import merges_of
 from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.training import report
 
 TEXT = "low lower lowest, slow slower slowest. the lower the slower"
 
@@ -232,12 +229,3 @@ def test_the_page_shows_merges_of_the_chosen_word_also_of_typed_text(tmp_path: P
 
 def test_the_scripts_of_the_page_are_short() -> None:
     assert max(len(part(name).splitlines()) for name in SCRIPTS) < 400
-
-
-def test_no_two_scripts_of_a_page_declare_one_name() -> None:
-    """They form one module: the page would not run at all."""
-    declared = re.compile(r"^(?:async )?(?:const|let|function|class) (\w+)", re.MULTILINE)
-    for scripts in (SCRIPTS, history.SCRIPTS, report.SCRIPTS, playground.SCRIPTS):
-        names = [name for script in scripts for name in declared.findall(part(script))]
-        assert len(names) > 20
-        assert [name for name, count in Counter(names).items() if count > 1] == []

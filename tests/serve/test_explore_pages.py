@@ -3,11 +3,13 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from chromium_pipe import CHROMIUM, Browser
 
+from glassformer.inspect.playground import playground
 from glassformer.serve.explore import compare_page, story_page
 from glassformer.tasks.language.predictor import LanguagePredictor
 
@@ -159,10 +161,17 @@ def test_a_page_says_when_the_model_of_a_link_is_not_there(browser: Browser, add
     browser.wait("document.querySelectorAll('iframe').length === 2")
 
 
-@pytest.mark.parametrize("make", [story_page, compare_page])
-def test_no_name_is_defined_twice_in_the_scripts_of_a_page(make: type) -> None:
-    html = make({"models": [], "text": ""}).html
-    script = html.rsplit('<script type="module">', 1)[1]
+SERVER: Any = {"models": [], "text": ""}
+PAGES = {
+    "story": story_page(SERVER).html,
+    "compare": compare_page(SERVER).html,
+    "playground": playground(),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_name_is_defined_twice_in_the_scripts_of_a_page(name: str) -> None:
+    script = PAGES[name].rsplit('<script type="module">', 1)[1]
     names = re.findall(r"^(?:async )?(?:function\*?|const|let|class) (\w+)", script, re.MULTILINE)
     assert len(names) == len(set(names)) > 20
 

@@ -48,7 +48,7 @@ let useStory = null; // gets the data of each story
 let afterStory = null; // is called when it is shown
 let useNothing = null; // is called with a title if there is no story of what the reader asked for
 let missing = "Type a word."; // what is said without an input
-let addPart = null; // gets what is to be added to the story that is shown
+let addToStory = null; // gets what is to be added to the story that is shown
 let isComputing = false, isQuestionNew = false;
 let ending = new AbortController(); // of the requests for parts of the story that is shown
 
@@ -119,7 +119,7 @@ function askForParts({ later, asked }) {
       wait.textContent = "The model is being run many times for the rest …";
       try {
         const part = await answerOf(`/api/story/${name}`, asked, signal);
-        if (!signal.aborted) growing(id, () => addPart({ ...part, later: later.filter((each) => each !== name) }));
+        if (!signal.aborted) growing(id, () => addToStory({ ...part, later: later.filter((each) => each !== name) }));
       } catch (error) {
         if (!signal.aborted) wait.textContent = error.message;
       }
@@ -151,7 +151,7 @@ function showStories(draw, extend, clear) {
     place ??= globalThis.scrollY;
     clear(title);
   };
-  addPart = (part) => {
+  addToStory = (part) => {
     extend(part);
     afterStory();
     askForParts(scene);
