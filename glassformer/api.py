@@ -31,7 +31,7 @@ from glassformer.options import (
     several_paths,
     shows,
 )
-from glassformer.tables import Table, html_table
+from glassformer.tables import Table
 
 if TYPE_CHECKING:
     from glassformer.comparison import Comparison
@@ -246,8 +246,12 @@ class Report:
         return str(self.path)
 
     def _repr_html_(self) -> str:
-        titles = [[name, run["title"]] for name, run in zip(self.names, self.runs, strict=True)]
-        return html_table(["run", "model"], titles) + f"<p>{escape(str(self.path))}</p>"
+        """The page, in a frame."""
+        from glassformer.inspect.page import Frame
+        from glassformer.training.report import page
+
+        names = self.names if len(self.names) > 1 else [""]
+        return Frame(page(self.runs, names))._repr_html_()
 
 
 def report(runs: OnePath | Sequence[OnePath], out: OnePath | None = None) -> Report:

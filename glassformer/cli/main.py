@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.corpus import corpus
+from glassformer.cli.course import course
 from glassformer.cli.evaluate import compare, evaluate, report
 from glassformer.cli.formats import export, import_model
 from glassformer.cli.generate import caption, chat, complete, generate, score, translate
@@ -50,6 +51,7 @@ for verb in (*USES, *EXAMINES, export, verify, plan, doctor, demo):
     app.command(cls=ReadsLines if verb in LINES else Verb)(verb)
 app.command("import", cls=Verb)(import_model)  # a keyword of Python
 app.add_typer(corpus, name="corpus")
+app.add_typer(course, name="course")
 
 
 def _show_version(wanted: bool) -> None:

@@ -37,6 +37,7 @@ from glassformer.inspect.heads import (
     lens,
     vector_effects,
 )
+from glassformer.inspect.page import Frame
 from glassformer.inspect.places import Picture
 from glassformer.inspect.words import Contexts
 from glassformer.nn.attention import MultiHeadAttention
@@ -559,6 +560,12 @@ class Inspection:
     def text(self) -> str:
         """A table of each token with its prediction."""
         return aligned(*self._table())
+
+    def story(self) -> Frame:
+        """The page that `inspect --out story.html` writes. A notebook shows it in a frame."""
+        from glassformer.inspect.story import page
+
+        return Frame(page(self))
 
     def __repr__(self) -> str:
         """A summary on one line, and the notes."""

@@ -11,7 +11,9 @@ markup.
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
+from html import escape
 from importlib import resources
 from typing import Any
 
@@ -82,6 +84,22 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
     return value
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A page as a notebook shows it: the same file, in a frame. `html` is the page."""
+
+    html: str
+    height: int = 720
+
+    def _repr_html_(self) -> str:
+        style = f"width: 100%; height: {self.height}px; border: 1px solid #8884; border-radius: 8px"
+        allowed = "allow-scripts allow-downloads"
+        page = escape(self.html, quote=True)
+        return (
+            f'<iframe srcdoc="{page}" style="{style}" sandbox="{allowed}" loading="lazy"></iframe>'
+        )
 
 
 def corpus_page(values: dict[str, Any]) -> str:

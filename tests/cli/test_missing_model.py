@@ -9,7 +9,7 @@ import typer
 
 from glassformer.cli.main import app
 
-WITHOUT_MODEL = {"train", "corpus", "plan", "data", "doctor", "demo", "playground"}
+WITHOUT_MODEL = {"train", "corpus", "plan", "data", "doctor", "demo", "playground", "course"}
 RUNS = {"report", "verify"}
 WORDS: dict[str, tuple[str, ...]] = {
     "generate": ("Once",),

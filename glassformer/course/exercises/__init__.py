@@ -1,0 +1,1 @@
+"""The judges of the exercises: a file for each notebook."""
