@@ -66,7 +66,7 @@ def test_an_empty_folder_is_one_sentence(glassformer: Any, tmp_path: Any, verb: 
     assert result.error.startswith("empty ")
 
 
-@pytest.mark.parametrize("verb", [*WORDS, *sorted(WITHOUT_MODEL - {"corpus"})])
+@pytest.mark.parametrize("verb", [*WORDS, *sorted(WITHOUT_MODEL - {"corpus", "course"})])
 def test_an_unknown_option_is_wrong_usage(glassformer: Any, verb: str) -> None:
     result = glassformer(verb, "nowhere", *WORDS.get(verb, ()), "--no-such-option")
     assert (result.code, result.out) == (2, "")
