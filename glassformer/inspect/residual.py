@@ -59,7 +59,7 @@ def linear_read_out(model: Any, ids: Tensor | None = None) -> LinearReadOut | st
     return LinearReadOut(norm, model.head, temperature, shares if wiring.pooling else None)
 
 
-# --- the way of every token through the blocks ---
+# --- the vectors of all tokens, part by part ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +96,9 @@ class Scaling:
         factor = self.factor[list(tokens)].view(-1, *[1] * (vectors.dim() - 1))
         return vectors * factor * self.weight
 
-    def backward(self, direction: Tensor) -> Tensor:
-        """The direction (T, O, D) in x of a direction in y."""
-        direction = direction * self.weight * self.factor[:, None]
+    def backward(self, direction: Tensor, tokens: Sequence[int]) -> Tensor:
+        """The direction (T', O, D) in x of a direction in y, at some tokens."""
+        direction = direction * self.weight * self.factor[list(tokens), None]
         return direction - direction.mean(-1, keepdim=True) if self.is_centred else direction
 
 
@@ -114,7 +114,7 @@ def scaling(norm: nn.Module, x: Tensor) -> Scaling:
     return Scaling(factor, weight, torch.zeros_like(weight) if bias is None else bias, is_centred)
 
 
-class Way:
+class ResidualStream:
     """What happens to the vectors of the last stream, from their embeddings to the read-out."""
 
     def __init__(self, seen: Inspection) -> None:
@@ -164,19 +164,20 @@ class Way:
         self._x = step.forward(self._x, everywhere) + step.bias
         self.steps.append(step)
 
-    def parts_of_logits(self, linear: LinearReadOut, rows: Tensor) -> Tensor:
-        """What each addition adds to the logits of the outputs (T, O), and last all biases:
-        (T, O, N + 1), or (1, O, N + 1) if the states are pooled."""
-        direction = linear.head.weight[rows].double()  # (T, O, D)
+    def parts_of_logits(self, linear: LinearReadOut, rows: Tensor, tokens: Sequence[int]) -> Tensor:
+        """What each addition at some tokens adds to the logits of the outputs (T', O), and last all
+        biases: (T', O, N + 1), or (1, O, N + 1) from all tokens if the states are pooled."""
+        direction = linear.head.weight[rows].double()  # (T', O, D)
         constant = torch.zeros_like(direction[..., 0])
         values = []
         for step in reversed(self.steps):
             if isinstance(step, Scaling):
                 constant += direction @ step.bias.double()
-                direction = step.backward(direction)
+                direction = step.backward(direction, tokens)
             else:
-                values.append(torch.einsum("tod,td->to", direction, step.vectors))
-        parts = torch.stack([*reversed(values), constant], dim=-1)  # (T, O, N + 1)
+                vectors = step.vectors[list(tokens)]
+                values.append(torch.einsum("tod,td->to", direction, vectors))
+        parts = torch.stack([*reversed(values), constant], dim=-1)  # (T', O, N + 1)
         if self.shares is not None:
             parts = torch.einsum("t,ton->on", self.shares, parts)[None]
             rows = rows[:1]
@@ -189,12 +190,12 @@ class Way:
     ) -> Tensor:
         """What vectors (T', U, D) that the feed-forward layer adds at some tokens add to all
         logits: (T', U, C)."""
-        place = next(
+        index = next(
             number
             for number, step in enumerate(self.steps)
             if isinstance(step, Addition) and (step.kind, step.layer) == ("feedforward", layer)
         )
-        for step in self.steps[place + 1 :]:
+        for step in self.steps[index + 1 :]:
             if isinstance(step, Scaling):
                 vectors = step.forward(vectors, tokens)
         if self.shares is not None:
@@ -232,16 +233,20 @@ def residual_data(seen: Inspection, is_live: bool) -> dict[str, Any] | None:
         "activation": blocks[0].feedforward.kind,
         "parts": None,
     }
+    if isinstance(linear, LinearReadOut):
+        kind = "layer" if isinstance(linear.norm, nn.LayerNorm) else "rms"
+        data["final_norm"] = None if isinstance(linear.norm, nn.Identity) else kind
+        data["temperature"] = linear.temperature
     if is_live:
         return data
-    way = Way(seen)
-    additions = way.additions
+    stream = ResidualStream(seen)
+    additions = stream.additions
     data["parts"] = [[part.kind, part.layer] for part in additions]
     for name in ("length", "cosine", "after"):
         data[name] = _exact(torch.stack([getattr(part, name) for part in additions]))  # (N, T)
     if isinstance(linear, LinearReadOut):
-        data["logits"] = _logits(seen, way, linear)
-    data["units"] = _units(seen, way, linear)
+        data["logits"] = _logits(seen, stream, linear)
+    data["units"] = _units(seen, stream, linear)
     return data
 
 
@@ -249,29 +254,33 @@ def _exact(values: Tensor) -> dict[str, Any]:
     return packed(values.cpu().numpy(), np.float32)
 
 
-def _logits(seen: Inspection, way: Way, linear: LinearReadOut) -> dict[str, Any]:
+def _logits(seen: Inspection, stream: ResidualStream, linear: LinearReadOut) -> dict[str, Any]:
     """The parts of the logits of the likeliest outputs of each prediction, and of the right one."""
     best = seen.logprobs.topk(min(len(seen.predictions[0].options), seen.logits.shape[1])).indices
     actual = [id if id is not None else int(best[n, 0]) for n, id in enumerate(seen.subject.actual)]
     rows = torch.cat([best, torch.tensor(actual)[:, None]], dim=1)  # (P, O)
-    device, count = linear.head.weight.device, len(way.additions[0].vectors)
-    if way.shares is not None:
+    device, count = linear.head.weight.device, len(stream.additions[0].vectors)
+    logits = np.take_along_axis(seen.logits, rows.numpy(), axis=1)  # (P, O)
+    at = list(range(len(rows)))
+    if stream.shares is not None:
+        tokens = list(range(count))
         rows = rows.expand(count, -1)
-    whole = rows.numel() * linear.head.in_features <= MOST_DIRECTIONS
-    at = list(range(len(seen.logits)))
-    if not whole and way.shares is None:
-        at = [seen.subject.focus % len(at)]
-    parts = way.parts_of_logits(linear, rows.to(device)).cpu()
-    logits = np.take_along_axis(seen.logits, rows[: len(seen.logits)].numpy(), axis=1)  # (P, O)
-    return {"at": at, "values": _exact(parts[at]), "logits": packed(logits[at], np.float32)}
+    else:
+        if rows.numel() * linear.head.in_features > MOST_DIRECTIONS:
+            at = [seen.subject.focus % len(at)]
+        tokens, rows = at, rows[at]
+    parts = stream.parts_of_logits(linear, rows.to(device), tokens)
+    return {"at": at, "values": _exact(parts), "logits": packed(logits[at], np.float32)}
 
 
-def _units(seen: Inspection, way: Way, linear: LinearReadOut | str) -> dict[str, Any] | None:
+def _units(
+    seen: Inspection, stream: ResidualStream, linear: LinearReadOut | str
+) -> dict[str, Any] | None:
     """Hidden units before their activation; the strongest of them, and what these push for."""
-    feeds = [block.feedforward for block in way.blocks]
+    feeds = [block.feedforward for block in stream.blocks]
     if not all(isinstance(feed.down, nn.Linear) for feed in feeds):  # 8-bit weights
         return None
-    num_tokens, width = len(way.inputs[0]), feeds[0].up.out_features
+    num_tokens, width = len(stream.inputs[0]), feeds[0].up.out_features
     tokens = list(range(num_tokens))
     if len(feeds) * width * num_tokens > MOST_UNITS:
         subject = seen.subject
@@ -279,8 +288,8 @@ def _units(seen: Inspection, way: Way, linear: LinearReadOut | str) -> dict[str,
         tokens = [(num_tokens - 1 if first is None else first) % num_tokens]
     before, gates, lengths, order = [], [], [], []
     pushed: dict[str, Any] = {}
-    for layer, (block, feed) in enumerate(zip(way.blocks, feeds, strict=True)):
-        x = way.inputs[layer][tokens].to(feed.down.weight.dtype)  # (T', D)
+    for layer, (block, feed) in enumerate(zip(stream.blocks, feeds, strict=True)):
+        x = stream.inputs[layer][tokens].to(feed.down.weight.dtype)  # (T', D)
         x = block.feedforward_norm(x) if block.pre_norm else x
         hidden = feed.up(x)  # (T', F)
         before.append(hidden)
@@ -295,7 +304,7 @@ def _units(seen: Inspection, way: Way, linear: LinearReadOut | str) -> dict[str,
         order.append(units.tolist())
         if isinstance(linear, LinearReadOut):
             vectors = feed.down.weight.T[units] * after.gather(1, units)[..., None]  # (T', U, D)
-            logits = way.pushes(linear, layer, vectors.double(), tokens)
+            logits = stream.pushes(linear, layer, vectors.double(), tokens)
             pushed |= _most(seen, logits, layer, tokens, units)
     return {
         "tokens": tokens,

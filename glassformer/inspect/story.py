@@ -82,6 +82,7 @@ PICTURES = (
 )
 SCRIPTS = (
     *SHARED,
+    "random.js",
     "heat_colours.js",
     *(f"story/{name}.js" for name in PICTURES),
     "story/contexts.js",
@@ -319,11 +320,14 @@ def _absent_layers(seen: Inspection) -> str:
 
 def _absent_changes(seen: Inspection, why: str) -> str:
     """Why the page does not run the model with parts changed."""
-    if seen.subject.input_name != "image" and not seen.has_layers:
-        why = "it has no scores to divide by √d, no causal mask, and no keys and values to keep."
-    elif seen.subject.input_name == "image":
+    writes = seen.subject.predicts == "next"
+    if seen.subject.input_name == "image":
         why = "models of images do not run in the page."
-    return f"The chapters “What if” and “The KV cache” are absent: {why}"
+    elif not seen.has_layers:
+        why = "the model has no scores to divide by √d and no causal mask"
+        why += ", and no keys and values to keep." if writes else "."
+    chapters = "chapters “What if” and “The KV cache” are" if writes else "chapter “What if” is"
+    return f"The {chapters} absent: {why}"
 
 
 def _check_size(*captures: Capture | WindowLayer) -> None:

@@ -1,17 +1,26 @@
-"""Small language models that all inspections of texts share."""
+"""What inspections of texts share: small language models, and pages with exact weights."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
 
 import glassformer
 from glassformer.checkpoint.model_folder import save_model
+from glassformer.inspect import story
+from glassformer.inspect.live import live_or_error
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.task import Predictor
 from glassformer.text.tokenizer_training import train_tokenizer
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages carry their weights as float32."""
+    monkeypatch.setattr(story, "live_or_error", partial(live_or_error, dtype="float32"))
 
 
 @pytest.fixture(scope="session")

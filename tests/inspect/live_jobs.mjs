@@ -107,7 +107,7 @@ export const JOBS = {
   // hidden units.
   async residual({ makeLive, makeResidual }, { live, inputs, rows, units }) {
     const model = await makeLive(live), trace = model.trace(...inputs), found = makeResidual(model, live, () => trace);
-    const tokens = Array.from({ length: found.length() }, (_, t) => t), { num_layers: layers } = live.streams.at(-1);
+    const tokens = inputs.at(-1).map((_, t) => t), { num_layers: layers } = live.streams.at(-1);
     return {
       pushed: units.map((each) => {
         const [layer, t, unit] = each.split("/").map(Number), activation = found.units(layer, t).after[unit];

@@ -14,9 +14,10 @@ from picture_models import captioner, multiscale, painter, picture, shaken, vit
 from torch import Tensor, nn
 from translators import translator
 
+from glassformer.inspect import residual
 from glassformer.inspect.inspection import Inspection, LinearReadOut
 from glassformer.inspect.live import live_or_error
-from glassformer.inspect.residual import Way, residual_data
+from glassformer.inspect.residual import ResidualStream, residual_data
 from glassformer.inspect.story import absent, story_data
 from glassformer.models.classifier import (
     Classifier,
@@ -151,10 +152,11 @@ def test_what_hidden_units_push_for_sums_to_what_their_layer_adds(name: str) -> 
     seen = inspected(name)
     linear = seen.subject.linear
     assert isinstance(linear, LinearReadOut)
-    way, tokens = Way(seen), range(len(seen.tokens))
-    parts = way.parts_of_logits(linear, torch.arange(seen.logits.shape[1]).expand(len(tokens), -1))
-    for layer, block in enumerate(way.blocks):
-        feed, x = block.feedforward, way.inputs[layer].float()
+    stream, tokens = ResidualStream(seen), range(len(seen.tokens))
+    rows = torch.arange(seen.logits.shape[1]).expand(len(tokens), -1)
+    parts = stream.parts_of_logits(linear, rows, tokens)
+    for layer, block in enumerate(stream.blocks):
+        feed, x = block.feedforward, stream.inputs[layer].float()
         x = block.feedforward_norm(x) if block.pre_norm else x
         hidden = feed.up(x)
         hidden = (
@@ -163,10 +165,41 @@ def test_what_hidden_units_push_for_sums_to_what_their_layer_adds(name: str) -> 
         vectors = feed.down.weight.T * hidden[..., None]  # (T, F, D)
         if feed.down.bias is not None:
             vectors = torch.cat([vectors, feed.down.bias.expand(len(tokens), 1, -1)], dim=1)
-        pushed = way.pushes(linear, layer, vectors.double(), tokens).sum(1)  # (T, C)
-        place = [(part.kind, part.layer) for part in way.additions].index(("feedforward", layer))
-        pushed = pushed.sum(0, keepdim=True) if way.shares is not None else pushed
+        pushed = stream.pushes(linear, layer, vectors.double(), tokens).sum(1)  # (T, C)
+        place = [(part.kind, part.layer) for part in stream.additions].index(("feedforward", layer))
+        pushed = pushed.sum(0, keepdim=True) if stream.shares is not None else pushed
         assert (pushed - parts[..., place]).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("name", ["gpt", "post-norm", "mean", "image-gpt"])
+def test_a_large_page_has_the_logits_and_the_units_of_one_token(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = inspected(name)
+    whole = residual_data(seen, is_live=False)
+    rows_of: list[int] = []
+    compute = ResidualStream.parts_of_logits
+
+    def counted(self: Any, linear: Any, rows: Tensor, tokens: Any) -> Tensor:
+        rows_of.append(len(rows))
+        return compute(self, linear, rows, tokens)
+
+    monkeypatch.setattr(ResidualStream, "parts_of_logits", counted)
+    monkeypatch.setattr(residual, "MOST_DIRECTIONS", 0)
+    monkeypatch.setattr(residual, "MOST_UNITS", 0)
+    small = residual_data(seen, is_live=False)
+    assert whole is not None
+    assert small is not None
+    focus = seen.subject.focus % len(seen.logits)
+    assert rows_of == [len(seen.tokens) if seen.subject.predicts == "whole" else 1]
+    assert small["logits"]["at"] == [focus]
+    for key in ("values", "logits"):
+        expected = array(whole["logits"][key])[[focus]]
+        assert np.allclose(array(small["logits"][key]), expected, atol=1e-6)
+    (token,) = small["units"]["tokens"]
+    assert seen.subject.predicts == "whole" or token == focus
+    expected = array(whole["units"]["before"])[:, [token]]
+    assert np.allclose(array(small["units"]["before"]), expected, atol=1e-5)
 
 
 @needs_node

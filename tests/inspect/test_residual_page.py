@@ -28,19 +28,17 @@ LOGITS = """await (async () => {
   const heads = parts.map(({ kind, layer }, n) => {
     const { directions } = scene.insides.logit(at, 0);
     if (kind !== "attention" && kind !== "cross_attention") return null;
-    return headShares(at, directions[n], kind, layer).reduce((sum, [value]) => sum + value, 0);
+    const bias = scene.insides.outputBias(layer, kind, directions[n]);
+    return headShares(at, directions[n], kind, layer).reduce((sum, [value]) => sum + value, bias);
   });
-  return { heads, logits: outputsAt(scene, at).map((_, option) => {
+  const all = scene.logitsAt(at), ids = [...all.keys()];
+  const named = outputsAt(scene, at).map((name) => ids.filter((id) => scene.nameOf(id) === name));
+  const own = named.map((each) => each.map((id) => all[id]));
+  return { heads, own, names: outputsAt(scene, at), logits: named.map((_, option) => {
     const { values, constant, logit } = scene.insides.logit(at, option);
     return [...values, constant, logit];
   }) };
 })()"""
-
-
-@pytest.fixture
-def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages carry their weights as float32."""
-    monkeypatch.setattr(story, "live_or_error", partial(live_or_error, dtype="float32"))
 
 
 def in_page(seen: Inspection, changes: str, folder: Path) -> Any:
@@ -71,9 +69,47 @@ def test_a_head_that_is_switched_off_changes_the_parts_as_in_torch(
         assert np.abs(np.array(found["logits"])[:, :-1] - values).max() < 1e-4
         logits = changed.logits[-1][outputs(changed)[-1].numpy()][: len(values)]
         assert np.abs(np.array(found["logits"])[:, -1] - logits).max() < 1e-4
-    if kind == "post-norm":  # without the bias of the output matrix, heads are all there is
-        for whole, heads in zip(found["logits"][0], found["heads"], strict=False):
-            assert heads is None or abs(heads - whole) < 1e-4
+    parts = zip(found["logits"][0][:-2], found["heads"], strict=True)
+    errors = [abs(heads - whole) for whole, heads in parts if heads is not None]
+    assert len(errors) == (4 if kind == "translator" else 2)
+    assert max(errors) < 1e-4  # with the bias of the output matrix
+
+
+@needs_chromium
+def test_a_logit_has_the_name_of_its_output_if_rounded_weights_rank_others_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(story, "live_or_error", partial(live_or_error, dtype="int8"))
+    seen = gpt()
+    found = in_page(seen, "{}", tmp_path)
+    ranked = [likely.token for likely in seen.predictions[-1].options]
+    assert found["names"] != ranked  # otherwise this shows nothing
+    for own, (*_, logit) in zip(found["own"], found["logits"], strict=True):
+        assert logit in own
+
+
+@needs_chromium
+@pytest.mark.usefixtures("exact")
+def test_a_sum_says_what_it_leaves_out_and_in_which_direction_it_reads(tmp_path: Path) -> None:
+    script = LOGITS.replace("CHANGES", "{}").replace(
+        "return {",
+        """const lines = (kind) => readRef(ref("logit-part", at, 0, partNumber(kind, 0)));
+  const written = (kind) => lines(kind).operation.lines(...lines(kind).place)
+    .map((line) => line.map((each) => each.text ?? each).join(""));
+  return { attention: written("attention"), feed: written("feedforward"),""",
+        1,
+    )
+    found = shown(page(gpt()), script, tmp_path)
+    scaled = "direction: row of the output layer · weight of the norm / its scale"
+    assert f"{scaled}, minus its mean" in found["attention"]
+    assert "; bias of the output matrix " in found["attention"][-1]
+    assert "; all others and the bias " in found["feed"][-1]
+    found = shown(page(gpt(norm="rms", bias=False)), script, tmp_path)
+    assert scaled in found["attention"]
+    assert "bias" not in found["attention"][-1]
+    assert "; all others " in found["feed"][-1]
+    found = shown(page(gpt(final_norm=False)), script, tmp_path)
+    assert "direction: row of the output layer" in found["attention"]
 
 
 @needs_chromium

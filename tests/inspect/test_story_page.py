@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from page_families import FAMILIES
 from test_alignment_pictures import HOSTILE
 from translators import translator
 
@@ -132,6 +133,16 @@ def test_the_sliders_change_the_probabilities_as_the_maths_says(tmp_path: Path) 
     assert found["kept"] == kept
     assert np.allclose(found["after"][:kept], shares[:kept] / shares[:kept].sum(), atol=1e-6)
     assert sum(found["after"][kept:]) == 0
+
+
+@needs_chromium
+def test_styles_of_one_chapter_leave_the_others_alone(tmp_path: Path) -> None:
+    for name in ("gpt", "translator"):
+        script = """[...document.querySelectorAll("tr, .rung-piece")]
+          .map((each) => [each.tagName, getComputedStyle(each)])
+          .filter(([tag, { display, position }]) => position !== "static"
+            || (tag === "TR" && display !== "table-row")).length"""
+        assert shown(page(FAMILIES[name]()), script, tmp_path) == 0
 
 
 @needs_chromium

@@ -59,6 +59,12 @@ function number(value) {
   return String(Number(value.toPrecision(4)));
 }
 
+// "1 step", "2,000 steps"
+const counted = (count, name) => `${number(count)} ${name}${count === 1 ? "" : "s"}`;
+
+// +0.25 or −0.25; `text` is the size of the number.
+const withSign = (value, text = number(Math.abs(value))) => `${value < 0 ? "−" : "+"}${text}`;
+
 function short(label, most = 24) {
   const letters = Array.from(label); // whole characters, not halves of them
   const half = Math.floor((most - 1) / 2);

@@ -11,8 +11,8 @@ function makeResidual(model, packed, traced) {
   const finalNorm = parts.norm(described.final_norm), head = parts.linear(packed.read_out.at(-1)[1]);
   const hasPositions = ["learned", "sinusoidal"].includes(config.positions) && !parts.norm(described.embedding_norm);
   const temperature = packed.labels?.temperature ?? 1;
-  const stackOf = () => traced().stacks[stack], length = () => stackOf().ids.length;
-  const ways = new Map(), known = new Map(); // by token; by layer
+  const stackOf = () => traced().stacks[stack];
+  const ways = new Map(), columnLengths = new Map(); // by token; by layer
 
   // What happens to the vector of token t from its embedding to the read-out: parts that are added,
   // and norms, each with its scale.
@@ -93,14 +93,14 @@ function makeResidual(model, packed, traced) {
       return out;
     };
     const before = product(up), gates = gate === null ? null : product(gate);
-    return { input, before, gates, after: activated(before, gates, config.activation), lengths: columnLengths(layer) };
+    return { input, before, gates, after: activated(before, gates, config.activation), lengths: columnLengthsOf(layer) };
   }
-  function columnLengths(layer) {
-    if (known.has(layer)) return known.get(layer);
+  function columnLengthsOf(layer) {
+    if (columnLengths.has(layer)) return columnLengths.get(layer);
     const { weight, width, depth } = parts.linear(`${named(layer, "feedforward")}.down`), squares = new Float64Array(depth);
     for (let k = 0; k < width; k += 1) for (let unit = 0; unit < depth; unit += 1) squares[unit] += weight[k * depth + unit] ** 2;
-    known.set(layer, squares.map(Math.sqrt));
-    return known.get(layer);
+    columnLengths.set(layer, squares.map(Math.sqrt));
+    return columnLengths.get(layer);
   }
 
   // The weights of one hidden unit: its rows of `up` and `gate`, and its column of `down`.
@@ -128,8 +128,14 @@ function makeResidual(model, packed, traced) {
     return back;
   }
 
+  // What the bias of that matrix adds in a direction.
+  function outputBias(layer, kind, direction) {
+    const { bias } = parts.linear(`${named(layer, kind)}.output`);
+    return bias ? dotAt(direction, 0, bias, 0, D) : 0;
+  }
+
   const added = (t) => additionsOf(wayOf(t));
-  return { added, logit, units, unit, pushes, mixed, length };
+  return { added, logit, units, unit, pushes, mixed, outputBias };
 }
 
 // Hidden units after the activation; a gate multiplies them by its own.

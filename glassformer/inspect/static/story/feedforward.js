@@ -1,7 +1,8 @@
 // The feed-forward layer: which hidden units a token activates, and what they push for.
 
 const SHOWN_UNITS = 12, SHOWN_PUSHES = [3, 2]; // of those it makes likelier, and less likely
-const ACTIVATION_NAMES = { gelu: "GELU", gelu_tanh: "GELU", quick_gelu: "GELU", relu: "ReLU", silu: "SiLU", swiglu: "SiLU", tanh: "tanh" };
+const ACTIVATION_NAMES = { gelu: "GELU", gelu_tanh: "GELU (tanh)", quick_gelu: "QuickGELU", relu: "ReLU", silu: "SiLU", swiglu: "SiLU", tanh: "tanh" };
+const activationSign = (activation) => ACTIVATION_NAMES[activation].split(" ")[0]; // in equations
 
 chapters.push({
   id: "feedforward",
@@ -35,7 +36,7 @@ chapters.push({
 
 // The sums of the layer, with its norm before it or after it.
 function feedEquation({ pre_norm: isPre, has_bias: hasBias }, activation) {
-  const x = isPre ? "norm(x)" : "x", bias = hasBias ? " + b" : "", name = ACTIVATION_NAMES[activation];
+  const x = isPre ? "norm(x)" : "x", bias = hasBias ? " + b" : "", name = activationSign(activation);
   const up = `W_up · ${x}${bias}`, hidden = activation === "swiglu" ? `(${name}(W_gate · ${x}${bias}) ⊙ (${up}))` : `${name}(${up})`;
   const sum = `x + W_down · ${hidden}${bias}`;
   return [isPre ? `x ← ${sum}` : `x ← norm(${sum})`];
@@ -107,7 +108,7 @@ function drawUnits(box, scene, layer, t, units) {
   const { why } = scene.residual, chosen = chosenUnit(layer, units);
   const table = add(add(box, "div", { class: "scroll" }), "table", { class: "units" });
   const numbersBefore = units.gates ? 4 : 3; // columns
-  const names = ["unit", ...(units.gates ? ["gate", "W_up · x"] : ["before"]), "active", "length added", ...(why === null ? ["likelier", "less likely"] : [])];
+  const names = ["unit", ...(units.gates ? ["gate", "W_up · x"] : ["before"]), "after", "length added", ...(why === null ? ["likelier", "less likely"] : [])];
   const head = add(add(table, "thead"), "tr"), body = add(table, "tbody");
   names.forEach((name, n) => add(head, "th", { scope: "col", class: n >= numbersBefore ? "left" : "" }, name));
   const lengthOfUnit = (unit) => Math.abs(units.after[unit]) * units.lengths[unit], most = lengthOfUnit(units.order[0]) || 1;
@@ -131,13 +132,12 @@ function drawUnits(box, scene, layer, t, units) {
 }
 
 const decimals = (value) => value.toFixed(2).replace("-", "−"); // activations of a column
-const withDirection = (value) => `${value < 0 ? "−" : "+"}${inSum(Math.abs(value))}`;
 
 function fillPushes(cells, sides) {
   cells.forEach((cell, n) => sides[n].slice(0, SHOWN_PUSHES[n]).forEach(([name, value]) => {
     if (n ? value >= 0 : value <= 0) return; // it raises, or lowers, no more of them
     const push = add(cell, "span", { class: n ? "push down" : "push", dir: "auto" }, short(visible(name), 10));
-    add(push, "span", { class: "at" }, ` ${value < 0 ? "−" : "+"}${Number(Math.abs(value).toPrecision(2))}`);
+    add(push, "span", { class: "at" }, ` ${withSign(value, Number(Math.abs(value).toPrecision(2)))}`);
   }));
 }
 
@@ -146,7 +146,7 @@ function fillPushes(cells, sides) {
 function writeUnit(box, scene, layer, t, units) {
   const unit = chosenUnit(layer, units), weights = scene.insides.weights(layer, unit), place = [layer, t, unit];
   const { activation } = scene.residual, { before, gates, after, input } = units, isPre = scene.main.wiring.pre_norm;
-  const name = quotedAmong(scene.main.tokens, t), fact = ACTIVATION_NAMES[activation];
+  const name = quotedAmong(scene.main.tokens, t), fact = activationSign(activation);
   if (weights) {
     addStep(box, "query", `${isPre ? "norm(x)" : "x"}, the vector of ${name}`, input, ["feed-input", layer, t]);
     const rows = gates ? [["W_gate", "gate-row", weights.gate, gates], ["W_up", "up-row", weights.up, before]] : [["W_up", "up-row", weights.up, before]];
@@ -203,7 +203,7 @@ declare("unit", {
   ],
   lines(layer, t, unit) {
     const units = scene.insides.units(layer, t), weights = scene.insides.weights(layer, unit), { activation } = scene.residual;
-    const { before, gates, after, lengths, input } = units, fact = ACTIVATION_NAMES[activation], first = readByActivation(units)[unit];
+    const { before, gates, after, lengths, input } = units, fact = activationSign(activation), first = readByActivation(units)[unit];
     const product = (matrix, part, value) => {
       if (!part) return [`row ${unit} of ${matrix} · x`, ...equals(value), " (this page does not carry the weights of the model)"];
       const terms = Array.from(part.row, (weight, k) => [weight * input[k], [`${signed(weight)} · `, term(signed(input[k]), "query", ref("feed-input", layer, t, k))]]);
@@ -222,5 +222,5 @@ declare("unit", {
 function pushLines(layer, t, unit) {
   const sides = scene.residual.why === null ? scene.insides.pushed(layer, t, unit) : null;
   if (!sides) return [];
-  return [["To logits it adds ", ...sides.flatMap((side, n) => [n ? " … " : "", side.map(([name, value]) => `${quoted(name)} ${withDirection(value)}`).join(", ")])]];
+  return [["To logits it adds ", ...sides.flatMap((side, n) => [n ? " … " : "", side.map(([name, value]) => `${quoted(name)} ${withSignInSum(value)}`).join(", ")])]];
 }

@@ -126,14 +126,14 @@ function drawCosts(place, scene, count) {
   add(place, "h3", {}, "Multiplications, with the cache and without");
   const hint = add(place, "p", { class: "hint", "aria-live": "polite" }, "Counting …"), grid = add(place, "div", { class: "beside-each-other" });
   grid.style.minHeight = "32rem"; // what follows stays where it is
-  const counted = () => {
+  const drawCounted = () => {
     grid.style.minHeight = "";
-    hint.textContent = `Counted in the matrix products of this page’s model while it runs${scene.main.memory ? "; the source is encoded once before, and not counted" : ""}. Norms, softmax and activations are left out.${scene.cacheCosts.length < count ? ` The first ${scene.cacheCosts.length} steps: the others would take too long here.` : ""}`;
-    drawCostTable(addFigure(grid, { name: "Multiplications of a step", caption: "New tokens only, or all tokens up to there." }), scene, count);
-    drawCostCurve(addFigure(grid, { name: "Multiplications of all steps", caption: "Up to each step, added up. With the cache the curve is almost a line; without, it grows like the square." }), scene, count);
+    hint.textContent = `Counted in the matrix products of this page’s model while it runs${scene.main.memory ? "; the source is encoded once before, and not counted" : ""}. Norms, softmax, activations, the scaling of scores and rotary positions are left out.${scene.cacheCosts.length < count ? ` The first ${scene.cacheCosts.length} steps: the others would take too long here.` : ""}`;
+    drawCostTable(addFigure(grid, { name: "Multiplications of a step", caption: "With the cache, only the new token is computed; without it, all tokens so far." }), scene, count);
+    drawCostCurve(addFigure(grid, { name: "Multiplications of all steps", caption: "Up to each step, added up. With the cache, the curve is almost a line; without it, it grows quadratically." }), scene, count);
     completeFigures(grid);
   };
-  if (scene.cacheCosts) return counted();
+  if (scene.cacheCosts) return drawCounted();
   const steps = scene.cacheSteps(), costs = [];
   let total = 0;
   const next = () => {
@@ -144,7 +144,7 @@ function drawCosts(place, scene, count) {
       return void later(next);
     }
     scene.cacheCosts = costs;
-    counted();
+    drawCounted();
   };
   return later(next);
 }

@@ -93,7 +93,7 @@ function drawContributions(place, scene) {
     const row = add(box, "p", { class: "passage", dir: "auto" });
     scene.main.tokens.forEach((token, n) => {
       if (scene.separator && n) row.append(scene.separator);
-      const part = add(row, "span", { class: `token ${adds[n] < 0 ? "against" : "in-favour"}`, tabindex: 0, title: `${adds[n] < 0 ? "−" : "+"}${number(Math.abs(adds[n]))}` }, token);
+      const part = add(row, "span", { class: `token ${adds[n] < 0 ? "against" : "in-favour"}`, tabindex: 0, title: withSign(adds[n]) }, token);
       part.style.setProperty("--share", Math.abs(adds[n]) / most);
     });
     const order = adds.map((value, n) => ({ value, n })).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
@@ -107,5 +107,3 @@ function drawContributions(place, scene) {
   addChoice(controls, "label", options, String(best), (value) => draw(Number(value)));
   draw(best);
 }
-
-const withSign = (value) => `${value < 0 ? "−" : "+"}${number(Math.abs(value))}`;

@@ -53,7 +53,7 @@ function livePredictions(model, live, inputs, silent, traced) {
   const reader = readerOf(live, live.streams.at(-1)), off = silent.map((each) => silentHead(live, each));
   return {
     several,
-    foundEffects: undefined, whatIf: undefined, drawnFrom: undefined, cacheCosts: undefined,
+    foundEffects: undefined, whatIf: undefined, compared: null, foundByBeams: {}, drawnFrom: undefined, cacheCosts: undefined,
     inputs, // ids, for each stream
     // The model with parts changed (see live/model.js), on these tokens or others.
     rerun(changes, rows = inputs) {
@@ -82,7 +82,7 @@ function searchBeams(model, live, inputs, following, silent, name, done) {
 }
 
 // What a search needs: the logits after new tokens, and how many of them there may be. `written` is the
-// length of the greedy translation.
+// number of tokens of the translation on the page, with its start or its end.
 function searched(model, live, inputs, written, silent, changes) {
   const { input } = live.streams.at(-1), isTranslation = inputs.length > 1;
   const source = inputs.slice(0, -1), prompt = isTranslation ? input.before : inputs[0];

@@ -43,7 +43,7 @@ function drawPalette(place, scene) {
     said.textContent = "";
     add(said, "span", { class: "swatch of-palette" }).style.background = name;
     writeProse(add(said, "span"), [
-      `Pixel ${now} (row ${Math.floor(now / columns) + 1}, column ${(now % columns) + 1}), after ${now === 1 ? "one pixel" : `${now} pixels`}: ${name} came. It had `, { text: percent(Math.exp(logprob)), of: ref("colour", now, actual[now]) },
+      `Pixel ${now} (row ${Math.floor(now / columns) + 1}, column ${(now % columns) + 1}), after ${now === 1 ? "one pixel" : `${now} pixels`}: the colour was ${name}. Its probability was `, { text: percent(Math.exp(logprob)), of: ref("colour", now, actual[now]) },
       ", a surprise of −log₂ p = ", { text: `${(-logprob / Math.LN2).toFixed(2)} bits`, of: ref("surprise", now) }, `.${logprobs ? expected(logs) : ""}`,
     ]);
   });

@@ -217,7 +217,7 @@ function whyWindows({ layers }, { layer, kind }) {
   const { grid: [rows, columns], window: [high, wide], shift, windows } = layers[layer], count = rows * columns;
   if (kind === "rolled") return [
     `To compute this, the grid is rolled up by ${shift[0]} and left by ${shift[1]}: what leaves at one side comes in at the other. So all ${windows.length} windows have the same size, and are computed at once.`,
-    "Parts with the same letter now lie in one window, but come from different sides of the picture: they are neighbours only in a circle. A mask sets the scores between them to −∞ (hatched for the place that you point at).",
+    "Parts with the same letter now lie in one window, but come from different sides of the picture: they are neighbours only because the grid wraps around. A mask sets the scores between them to −∞ (hatched for the place that you point at).",
   ];
   if (kind === "back") return [
     "After attention, the grid is rolled back, so that every place is where it was.",

@@ -1,8 +1,6 @@
 // One chapter at a time, in large type, for a room of people: the title and the whole model first. Keys
 // go on and back, as those of a remote control do; within a tall chapter they scroll first.
 
-for (const each of [state, usualState]) each.present = 0;
-
 const presentedSteps = () => [null, ...[...main.querySelectorAll("section.chapter")].map(({ id }) => id)];
 const presentedStep = () => Math.max(0, presentedSteps().indexOf(state.chapter));
 

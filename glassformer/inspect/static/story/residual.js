@@ -36,11 +36,10 @@ function streamEquation({ wiring, cross }) {
 
 // --- what the page knows of the inside: computed by its own model, or carried ---
 
-// The outputs whose logits are taken apart: the likeliest, and the right one.
-function outputsAt(found, at) {
-  const { options, actual } = found.predictions[at], names = options.map(({ token }) => token);
-  return actual === null || names.includes(actual) ? names : [...names, actual];
-}
+const SHOWN_TOKENS = 5; // that a unit makes likelier, and as many that it makes less likely
+
+// The names of the outputs whose logits are taken apart: the likeliest, and the right one.
+const outputsAt = ({ insides }, at) => insides.outputs(at);
 
 function liveInsides(found, model, live, traced) {
   const residual = makeResidual(model, live, traced), isWhole = found.predicts === "whole";
@@ -49,8 +48,8 @@ function liveInsides(found, model, live, traced) {
   const read = new Map(), logits = new Map(); // units by layer and token; of predictions
   const logitsAt = (at) => logits.get(at) ?? logits.set(at, found.logitsAt(at)).get(at);
   const idsAt = (at) => {
-    const best = largestOf(logitsAt(at), found.predictions[at].options.length);
-    return outputsAt(found, at).length > best.length ? [...best, actualId(at)] : best;
+    const { options, actual } = found.predictions[at], best = largestOf(logitsAt(at), options.length);
+    return actual === null || best.includes(actualId(at)) ? best : [...best, actualId(at)];
   };
   const units = (layer, t) => {
     const name = `${layer}/${t}`;
@@ -63,6 +62,7 @@ function liveInsides(found, model, live, traced) {
   return {
     isPooled: isWhole, units,
     added: (t) => residual.added(t),
+    outputs: (at) => idsAt(at).map(found.nameOf),
     logit(at, n) {
       const id = idsAt(at)[n];
       return { ...residual.logit(at, id), logit: logitsAt(at)[id] };
@@ -71,10 +71,10 @@ function liveInsides(found, model, live, traced) {
     pushed(layer, t, unit) {
       const { column } = residual.unit(layer, unit), activation = units(layer, t).after[unit];
       const pushes = residual.pushes(layer, t, isWhole ? 0 : t, column.map((each) => activation * each));
-      const most = (values) => largestOf(values, 5).map((id) => [found.nameOf(id), pushes[id]]);
+      const most = (values) => largestOf(values, SHOWN_TOKENS).map((id) => [found.nameOf(id), pushes[id]]);
       return [most(pushes), most(pushes.map((each) => -each))];
     },
-    mixed: residual.mixed,
+    mixed: residual.mixed, outputBias: residual.outputBias,
   };
 }
 
@@ -89,6 +89,10 @@ function carriedInsides(found) {
   return {
     isPooled: found.predicts === "whole", unitTokens: units?.tokens ?? [],
     added: (t) => parts.map(([kind, layer], n) => ({ kind, layer, length: numbers("length", n, t), cosine: numbers("cosine", n, t), after: numbers("after", n, t) })),
+    outputs(at) {
+      const { options, actual } = found.predictions[at], names = options.map(({ token }) => token);
+      return actual === null || names.includes(actual) ? names : [...names, actual];
+    },
     logit(at, n) {
       const row = residual.logits.at.indexOf(at);
       if (row < 0) return null;
@@ -200,7 +204,7 @@ function drawLogit(box, said, scene, at) {
 // +0.25 or −0.0031: what rounds to nothing has no sign.
 function withSignOf(value, digits = 2) {
   const text = Math.abs(value).toFixed(digits);
-  return `${Number(text) ? (value < 0 ? "−" : "+") : ""}${text}`;
+  return Number(text) ? withSign(value, text) : text;
 }
 // Digits that tell numbers of this size apart.
 const digitsFor = (values) => Math.max(2, Math.min(6, 1 - Math.floor(Math.log10(Math.max(...values.map(Math.abs)) || 1))));
@@ -249,12 +253,18 @@ declare("logit-part", {
     const own = [`${inSum(values[n])} of ${inSum(whole)}`];
     if (scene.insides.isPooled) return [title, ["the sum over all ", `${unitsOf(scene.main)}: share · direction · vector`, ...equals(values[n])]];
     const { vector } = scene.insides.added(at)[n];
-    const scaled = scene.main.wiring.pre_norm ? "row of the output layer · weight of the norm / its scale" : "row of the output layer, followed back through the norms";
-    if (!directions) return [title, [`direction · vector, direction = ${scaled}`, ...equals(values[n])], own];
+    if (!directions) return [title, [`direction · vector, direction = ${directionInWords(scene)}`, ...equals(values[n])], own];
     const terms = Array.from(directions[n], (each, k) => [each * vector[k], [`${signed(each)} · ${signed(vector[k])}`]]);
-    return [title, ["direction · vector = ", ...sumParts(terms), ...equals(values[n])], [`direction: ${scaled}`], ...detailLines(at, n, directions[n], parts[n])];
+    return [title, ["direction · vector = ", ...sumParts(terms), ...equals(values[n])], [`direction: ${directionInWords(scene)}`], ...detailLines(at, n, directions[n], parts[n], values[n])];
   },
 });
+
+// In which direction a logit reads the vector that a part is added to.
+function directionInWords({ main, residual: { final_norm: norm, temperature } }) {
+  const row = `row of the output layer${temperature === 1 ? "" : " / temperature"}`;
+  if (!main.wiring.pre_norm) return `${row}, followed back through the norms`;
+  return norm === null ? row : `${row} · weight of the norm / its scale${norm === "layer" ? ", minus its mean" : ""}`;
+}
 
 // The strongest units of a feed-forward layer.
 function unitsBehind(t, n) {
@@ -262,16 +272,18 @@ function unitsBehind(t, n) {
   return kind === "feedforward" ? scene.insides.units(layer, t)?.order ?? [] : [];
 }
 
-// What the units of a feed-forward layer, or the heads of attention, add to it.
-function detailLines(t, n, direction, { kind, layer }) {
+// What the units of a feed-forward layer, or the heads of attention, add to its part of a logit, `whole`.
+function detailLines(t, n, direction, { kind, layer }, whole) {
   if (kind === "feedforward") {
     const { after, order } = scene.insides.units(layer, t);
     const terms = order.map((unit) => [after[unit] * dotOf(direction, scene.insides.weights(layer, unit).column), unit]).sort(([a], [b]) => Math.abs(b) - Math.abs(a));
-    return [["Of its strongest units: ", ...terms.slice(0, 6).flatMap(([value, unit], at) => [at ? ", " : "", term(`unit ${unit}`, "", ref("unit", layer, t, unit)), ` ${withDirection(value)}`])]];
+    const shown = terms.slice(0, 6), rest = whole - shown.reduce((sum, [value]) => sum + value, 0);
+    return [["Of its strongest units: ", ...shown.flatMap(([value, unit], at) => [at ? ", " : "", term(`unit ${unit}`, "", ref("unit", layer, t, unit)), ` ${withSignInSum(value)}`]), `; all others${scene.main.wiring.has_bias ? " and the bias" : ""} ${withSignInSum(rest)}`]];
   }
   const heads = headShares(t, direction, kind, layer);
   if (!heads) return [];
-  return [["By head: ", heads.map(([value, head]) => `head ${head} ${withDirection(value)}`).join(", ")]];
+  const bias = scene.insides.outputBias(layer, kind, direction);
+  return [[`By head: ${heads.map(([value, head]) => `head ${head} ${withSignInSum(value)}`).join(", ")}${bias ? `; bias of the output matrix ${withSignInSum(bias)}` : ""}`]];
 }
 
 // What each head adds: its output, mixed by its columns of the output matrix.

@@ -5,6 +5,8 @@
 //   declare("weight", { sources: (stream, layer, …) => [ref("score", …)], lines: (…) => [[…]] });
 //   means(element, "weight", stream, layer, head, query, key);
 //
+// `lines` is null for a number that is no longer there, such as one of a model that was changed again.
+//
 // A click keeps the sum on the page, unless the element has data-acts: then a click has a meaning of
 // its own. A reference is a name and a place, "weight/0/2/1/5/3"; a "*" at its end stands for a whole vector.
 
@@ -42,6 +44,7 @@ const inSum = (value) => {
     ? value.toExponential(1) : String(Number(value.toPrecision(3)));
   return text.replace("-", "−");
 };
+const withSignInSum = (value) => withSign(value, inSum(Math.abs(value)));
 
 // --- pictures of many numbers on one canvas ---
 
@@ -75,9 +78,11 @@ function look(of, isLocked = false, isHigh = false) {
   if (looking.of === of && looking.isLocked === isLocked) return;
   const { operation, place } = readRef(of);
   if (!operation) return;
+  const lines = operation.lines(...place);
+  if (!lines) return void closeSum();
   Object.assign(looking, { of, isLocked });
   light([of, ...operation.sources(...place)], of);
-  writeSum(operation.lines(...place));
+  writeSum(lines);
   panel().classList.toggle("locked", isLocked);
   panel().classList.toggle("high", isHigh);
 }

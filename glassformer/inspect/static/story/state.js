@@ -7,7 +7,7 @@ const state = {
   temperature: 1, topK: 0, topP: 1,
   option: null, unit: null, // the output whose logit is taken apart; a hidden unit; null: the first, the strongest
   step: null, // of the merges of a word; null: the last
-  chapter: null, // in view
+  chapter: null, present: 0, // the one in view; whether it is shown alone
   without: "", shuffle: 0, beams: 0, draws: 0, // what if: parts left out, which order of the words, how many
   cached: null, // the step of the chapter on the KV cache; null: the last
   folded: "", // chapters, as "id,…"
@@ -67,8 +67,8 @@ function writeAddress() {
 const MOST_TYPED = 20000; // letters in an address
 const isWhole = (value) => /^\d{1,9}$/.test(value);
 const ADDRESS = { // other names are places: whole numbers up to a limit
-  temperature: (text, most) => asAmount(text, most),
-  topP: (text, most) => asAmount(text, most),
+  temperature: (text, most) => asNumber(text, most),
+  topP: (text, most) => asNumber(text, most),
   chapter: (text) => (/^[\w-]{1,40}$/.test(text) ? text : undefined),
   without: (text) => (/^(scale|positions|mask)(,(scale|positions|mask)){0,2}$/.test(text) ? text : undefined),
   folded: (text) => (/^[\w-]{1,40}(,[\w-]{1,40}){0,30}$/.test(text) ? text : undefined),
@@ -76,7 +76,7 @@ const ADDRESS = { // other names are places: whole numbers up to a limit
   off: (text) => (/^\d{1,3}\.\d{1,3}(\.[a-z]{1,9})?(,\d{1,3}\.\d{1,3}(\.[a-z]{1,9})?){0,599}$/.test(text) ? text : undefined),
 };
 
-function asAmount(text, most) {
+function asNumber(text, most) {
   const value = /^\d*\.?\d+$/.test(text) ? Number(text) : NaN;
   return value >= 0 && value <= most ? value : undefined;
 }

@@ -45,6 +45,7 @@ const MOST_NAV_LAYERS = 12;
 const main = document.getElementById("main"), nav = document.getElementById("nav");
 const written = sceneOf(data); // by Python
 let scene = written;
+let showAgain = () => show(written); // for another address
 const afterDrawing = [];
 
 function show(next) {
@@ -218,10 +219,10 @@ async function comeAlive() {
   const input = add(line, "textarea", { rows: 1, spellcheck: "false", dir: "auto" });
   input.value = written.text;
   const asWritten = input.value; // with line breaks as the browser keeps them
-  if (state.text !== null) input.value = state.text;
   const translation = written.streams.length > 1 ? add(place, "p", { class: "translation", dir: "auto", "aria-live": "polite" }) : null;
   const said = add(place, "p", { class: "said warning", "aria-live": "polite" });
   const draw = () => {
+    if (input.value !== (state.text ?? asWritten)) input.value = state.text ?? asWritten;
     const silent = possibleHeads(written);
     let next;
     try {
@@ -244,10 +245,8 @@ async function comeAlive() {
     Object.assign(state, { token: null, key: null, step: null });
     choose({ text: input.value === asWritten ? null : input.value });
   });
-  watch(["text", "off"], () => {
-    if (state.text !== null && input.value !== state.text) input.value = state.text;
-    draw();
-  });
+  watch(["text", "off"], draw);
+  showAgain = draw;
   draw();
 }
 
@@ -301,7 +300,6 @@ globalThis.addEventListener("hashchange", () => {
   if (isLive) fromAddress({ text: 0, off: 0 });
   readAddress(location.hash);
   const target = state.chapter;
-  if (isLive) for (const { draw } of watchers) draw();
-  else show(written);
+  showAgain();
   if (target !== null) goToChapter(target);
 });

@@ -30,7 +30,7 @@ chapters.push({
     const banner = add(place, "p", { class: "said changed", "aria-live": "polite" }), result = add(place, "div", { class: "what-if" });
     follow(["layer", "head"], () => scene.compared?.drawHead());
     follow(["without", "shuffle", "token", "look"], () => {
-      const wanted = changesOf(scene);
+      const wanted = scene.wanted = changesOf(scene);
       scene.compared = null;
       result.setAttribute("aria-busy", wanted.isAny);
       banner.textContent = wanted.isAny ? `Changed here: ${inWords(scene, wanted)}.` : "";
@@ -40,7 +40,7 @@ chapters.push({
         return;
       }
       later(() => {
-        if (changesOf(scene).key !== wanted.key) return; // changed again meanwhile
+        if (scene.wanted !== wanted) return; // changed again meanwhile
         scene.compared = comparedWith(scene, wanted);
         result.textContent = "";
         drawCompared(result, scene);
@@ -102,18 +102,8 @@ function comparedWith(scene, changes) {
 
 // --- words in another order ---
 
-// A generator of numbers from 0 to 1 that depends on the seed only (mulberry32).
-function randomNumbers(seed) {
-  let a = Math.imul(seed + 1, 0x9e3779b9);
-  return () => {
-    a = (a + 0x6d2b79f5) | 0;
-    let t = Math.imul(a ^ (a >>> 15), 1 | a);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
-
-// Tokens of a word stay together, as [first, after the last]. What stays where it is is in none: spaces
+// The words on each side of the one at which the model predicts: so that one keeps its position. The
+// tokens of a word stay together, as [first, after the last]. What stays where it is is in none: spaces
 // of their own, the marks around a text, the word at which the model predicts and, if it reads from left
 // to right, all that follows.
 function movableWords(scene, at) {
@@ -129,32 +119,40 @@ function movableWords(scene, at) {
     isInside = !isFixed;
   });
   if (words.length && words.some(([first]) => /^[\s▁]/.test(tokens[first])) && !/^[\s▁]/.test(tokens[words[0][0]])) words.shift(); // it would lose its space
-  const own = words.findIndex(([first, last]) => at >= first && at < last);
-  const isLater = ([first]) => isCausal && first > at;
-  return words.filter((word, n) => !isOwn || (n !== own && !isLater(word)));
+  if (!isOwn) return [words];
+  return [words.filter(([, last]) => last <= at), isCausal ? [] : words.filter(([first]) => first > at)];
 }
 
 // Null: there are no two different words to exchange.
 function shuffledOrder(scene, at, seed) {
-  const words = movableWords(scene, at), [ids] = scene.inputs;
-  const spelled = ([first, last]) => ids.slice(first, last).join();
-  if (new Set(words.map(spelled)).size < 2) return null;
-  const random = randomNumbers(seed), moved = [...words];
+  const [ids] = scene.inputs, random = makeRandom(seed), spelled = ([first, last]) => ids.slice(first, last).join();
+  const sides = movableWords(scene, at).filter((words) => new Set(words.map(spelled)).size > 1);
+  if (!sides.length) return null;
+  const order = [];
+  let from = 0;
+  const take = (first, last) => { for (let token = first; token < last; token += 1) order.push(token); };
+  for (const words of sides) {
+    const moved = shuffledWords(words, spelled, random);
+    words.forEach(([first, last], n) => {
+      take(from, first);
+      take(...moved[n]);
+      from = last;
+    });
+  }
+  take(from, ids.length);
+  return order;
+}
+
+// In another order, which is not spelled alike.
+function shuffledWords(words, spelled, random) {
+  const moved = [...words];
   do {
     for (let n = moved.length - 1; n > 0; n -= 1) {
       const other = Math.floor(random() * (n + 1));
       [moved[n], moved[other]] = [moved[other], moved[n]];
     }
   } while (moved.every((word, n) => spelled(word) === spelled(words[n])));
-  const order = [];
-  let from = 0;
-  words.forEach(([first, last], n) => {
-    for (let token = from; token < first; token += 1) order.push(token);
-    for (let token = moved[n][0]; token < moved[n][1]; token += 1) order.push(token);
-    from = last;
-  });
-  for (let token = from; token < ids.length; token += 1) order.push(token);
-  return order;
+  return moved;
 }
 
 // --- the switches ---
@@ -180,7 +178,8 @@ function drawSwitchboard(place, scene) {
     const canShuffle = shuffledOrder(scene, predictionAt(scene), 1) !== null;
     shuffle.disabled = !canShuffle;
     shuffle.setAttribute("aria-pressed", canShuffle && state.shuffle > 0);
-    const which = scene.streams.length > 1 ? "of the source" : isMasked(scene) && scene.predicts === "next" ? "before the one at which the model predicts" : "of the text";
+    const side = isMasked(scene) ? "before" : "on either side of";
+    const which = scene.streams.length > 1 ? "of the source" : scene.predicts === "whole" ? "of the text" : `${side} the one at which the model predicts`;
     hint.textContent = canShuffle ? `the words ${which}; press again for another order` : `there are no two different words ${which} to exchange`;
   });
   const back = add(add(board, "div", { class: "switch" }), "button", { type: "button" }, "Back to the model as it is");
@@ -195,7 +194,7 @@ function absentSwitches(scene) {
   return [
     hasPositions(scene) ? "" : `This model has no positions to leave out${isMasked(scene) ? ": it knows the order of tokens from the causal mask alone" : ""}.`,
     isMasked(scene) ? "" : masked,
-    isSampled(scene) ? "" : "It does not write token by token, so there are no beams, no draws and no KV cache.",
+    isSampled(scene) ? "" : "This model does not write token by token, so there are no beams, no draws and no KV cache.",
   ].filter(Boolean).join(" ");
 }
 
@@ -238,13 +237,19 @@ function explained(scene) {
   const { at, changes: { parts, order }, runs } = scene.compared, has = (name) => parts.some((each) => each.name === name);
   const said = [];
   if (order && (has("positions") || !hasPositions(scene))) {
-    const isBag = !scene.live.streams[0].is_causal || has("mask"), inOldOrder = runOf(scene, { parts, order: null, key: `${parts.map(({ name }) => name)}/` });
+    const isBag = !scene.live.streams[0].is_causal || has("mask"), [ids] = scene.inputs, { pooling } = scene.live;
+    const read = { first: 0, last: order.length - 1 }[pooling], isSame = read === undefined || ids[order[read]] === ids[read];
+    const inOldOrder = runOf(scene, { parts, order: null, key: `${parts.map(({ name }) => name)}/` });
     const between = `KL between the old order and the new, both ${has("positions") ? "without positions" : "in this model without positions"}: ${number(divergenceOf(scene, at, inOldOrder, runs[1]).divergence)} nats.`;
-    said.push(isBag
-      ? `Without positions and without a mask, attention sees a set of tokens: in any order they get the same vectors, and the prediction is the same, up to rounding. ${between}`
-      : `Without positions, the order still matters to this model: the causal mask lets each token see only those before it. ${between}`);
+    const bag = "Without positions and without a mask, attention sees a set of tokens: in any order,";
+    said.push(!isBag
+      ? `Without positions, the order still matters to this model: the causal mask lets each token see only those before it. ${between}`
+      : isSame ? `${bag} they get the same vectors, and the prediction is the same, up to rounding. ${between}`
+        : `${bag} every token gets the same vector, but the label is read from the ${pooling} token, which is another one now. ${between}`);
   }
-  if (has("mask")) {
+  if (has("mask") && scene.predicts !== "next") {
+    said.push("Without the mask, each token also reads those after it. The model never learned that, so its prediction need not get better.");
+  } else if (has("mask")) {
     said.push("Without the mask, a token reads the answer instead of predicting it: the token that follows is among its keys, and so are all others after it. A model that learned without a mask would only learn to copy, and could not write, because what it copies is not there yet. This one never learned to look ahead, so its numbers need not get better."
       + (at === scene.main.ids.length - 1 ? " After the last token, there is no answer to be read: choose an earlier one." : ""));
   }
@@ -265,6 +270,7 @@ function writeLoss(place, scene) {
 declare("beside", {
   sources: () => [],
   lines(side, id) {
+    if (!scene.compared) return null;
     const logits = scene.compared.runs[side].logitsAt(scene.compared.at), log = scene.compared.logShares[side][id];
     return [
       [`p of ${quoted(scene.nameOf(id))}: ${SIDES[side].toLowerCase()}`],
@@ -276,10 +282,11 @@ declare("beside", {
 declare("divergence", {
   sources: () => [],
   lines() {
+    if (!scene.compared) return null;
     const { terms, logShares: [p, q], divergence } = scene.compared, count = terms.length / (scene.several ? 2 : 1);
     const name = (n) => `${n < count ? "" : "not "}${quoted(scene.nameOf(n % count))}`;
     const shown = terms.map((value, n) => [value, [term(signed(value)), ` (${name(n)}: ${percent(Math.exp(p[n]))} · ln(${percent(Math.exp(p[n]))} / ${percent(Math.exp(q[n]))}))`]]);
-    return [["KL divergence of the prediction with the change from the one without"], ["Σ p · ln(p / q) = ", ...sumParts(shown, 3), " = ", term(inSum(divergence), "result")]];
+    return [["KL divergence of the prediction as it is from the one with the change"], ["Σ p · ln(p / q) = ", ...sumParts(shown, 3), " = ", term(inSum(divergence), "result")]];
   },
 });
 
@@ -303,7 +310,7 @@ function drawHeadsCompared(place, scene) {
   const look = lookOf(scene), { runs } = scene.compared, both = runs.map((run) => layersOfRun(scene, run, look));
   const rows = look.asking.length, heads = headsOf(look.layers[0]);
   add(place, "h3", {}, "Attention before and after");
-  add(place, "p", { class: "hint" }, `The entropy −Σ w · ln w of the weights of a query says how widely it looks: 0 if it sees one token, ln n if it sees n alike. Each number is the mean over ${rows} queries${look.label ? ` (${look.label})` : ""}, as it is → with the change. Choose a head.`);
+  add(place, "p", { class: "hint" }, `The entropy −Σ w · ln w of the weights of a query says how widely it looks: 0 if it looks at one token only, ln n if it looks at n tokens equally. Each number is the mean over ${rows} queries${look.label ? ` (${look.label})` : ""}, as it is → with the change. Choose a head.`);
   const box = addFigure(place, { name: "Entropy of the attention weights", of: ["look"], caption: "In nats. Orange: looks at fewer tokens than before; blue: at more." });
   const table = add(add(box, "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "entropy of all heads" }), "table", { class: "effects" });
   const top = add(add(table, "thead"), "tr"), body = add(table, "tbody"), cells = [];
@@ -356,6 +363,7 @@ function drawSharesBeside(figure, scene, look, { side, shares, most, isCausal })
 declare("entropy", {
   sources: () => [],
   lines(layer, head) {
+    if (!scene.compared) return null;
     const [one, other] = scene.entropies.map((layers) => layers[layer][head]), { length } = lookOf(scene).asking;
     if (other === undefined) return [["entropy of the weights"]];
     return [
@@ -368,6 +376,7 @@ declare("entropy", {
 declare("beside-weight", {
   sources: () => [],
   lines(side, query, key) {
+    if (!scene.compared) return null;
     const { order } = scene.compared.changes, look = lookOf(scene), share = scene.sharesBeside[side][query * look.tokens.length + key];
     const named = (tokens, n, stream) => quoted(tokens[side === 1 && order && stream === 0 ? order[n] : n]);
     return [[`weight of ${named(look.tokens, key, look.answers)} at ${key} for the query ${named(look.asking, query, look.asks)} at ${query}: ${SIDES[side].toLowerCase()}`], [term(percent(share, 2), "result")]];

@@ -7,7 +7,7 @@ const MOST_DRAWS = 10000, SHOWN_DRAWN = 12, BEAMS = [1, 2, 4, 8];
 
 function drawBeamCounts(place, scene) {
   add(place, "h3", {}, "Another number of beams");
-  add(place, "p", { class: "hint" }, `${scene.streams.length > 1 ? "The translation" : `The continuation of the text, up to ${SEARCH_STEPS} tokens,`} that a search finds, and its score: Σ log p(token) / number of tokens. More beams look further, and the score they find is often higher, but not always: what looks worse at first is dropped. The search uses the model with the changes above, if there are any.`);
+  add(place, "p", { class: "hint" }, `${scene.streams.length > 1 ? "The translation" : `The continuation of the text, up to ${SEARCH_STEPS} tokens,`} that a search finds, and its score: Σ log p(token) / number of tokens. More beams keep more candidates at each step; the score they find is often higher, but not always: what looks worse at first is dropped. The search uses the model with the changes above, if there are any.`);
   const line = add(place, "div", { class: "controls looks", role: "group", "aria-label": "number of beams" });
   const buttons = BEAMS.map((count) => {
     const button = add(line, "button", { type: "button" }, count === 1 ? "1 beam (greedy)" : `up to ${count} beams`);
@@ -21,6 +21,7 @@ function drawBeamCounts(place, scene) {
     const changes = changesOf(scene), { key } = changes, counts = BEAMS.filter((count) => count <= state.beams);
     if (wanted === `${key}/${counts}`) return;
     wanted = `${key}/${counts}`;
+    scene.foundByBeams = {};
     room.textContent = "";
     if (!counts.length) return;
     const own = wanted, [first, ...others] = scene.inputs, { order } = changes;
@@ -28,7 +29,6 @@ function drawBeamCounts(place, scene) {
     const box = addFigure(room, { name: "Searches with several beams", caption: changes.isAny ? `With the change: ${inWords(scene, changes)}.` : "" });
     const table = add(add(box, "div", { class: "scroll" }), "table", { class: "searches" }), head = add(add(table, "thead"), "tr"), body = add(table, "tbody");
     for (const name of ["beams", "written", "score"]) add(head, "th", { scope: "col" }, name);
-    scene.foundByBeams = {};
     const lines = counts.map((count) => {
       const each = add(body, "tr");
       add(each, "th", { scope: "row" }, String(count));
@@ -52,7 +52,9 @@ function drawBeamCounts(place, scene) {
 declare("searched", {
   sources: () => [],
   lines(count) {
-    const { logprob, tokens, isComplete, score } = scene.foundByBeams[count], length = tokens.length + isComplete;
+    const found = scene.foundByBeams[count];
+    if (!found) return null;
+    const { logprob, tokens, isComplete, score } = found, length = tokens.length + isComplete;
     return [[`score of what ${count === 1 ? "greedy decoding" : `${count} beams`} found`], [`Σ log p / tokens = ${inSum(logprob)} / ${length}${isComplete ? " (with the end)" : ""} = `, term(inSum(score), "result")]];
   },
 });
@@ -64,15 +66,18 @@ function drawDraws(place, scene) {
   add(place, "p", { class: "hint" }, "Sampling draws one token by these probabilities. How often each was drawn comes close to p only after many draws. The sliders are those of the prediction.");
   addSliders(add(place, "div", { class: "controls" }));
   const line = add(place, "div", { class: "controls draws" });
-  for (const [count, label] of [[1, "Draw a token"], [10, "Draw 10"], [100, "Draw 100"]]) {
-    add(line, "button", { type: "button" }, label).addEventListener("click", () => choose({ draws: Math.min(MOST_DRAWS, state.draws + count) }));
-  }
+  const draws = [[1, "Draw a token"], [10, "Draw 10"], [100, "Draw 100"]].map(([count, label]) => {
+    const button = add(line, "button", { type: "button" }, label);
+    button.addEventListener("click", () => choose({ draws: Math.min(MOST_DRAWS, state.draws + count) }));
+    return button;
+  });
   const clear = add(line, "button", { type: "button" }, "Start again");
   clear.addEventListener("click", () => choose({ draws: 0 }));
   const said = add(place, "p", { class: "said", "aria-live": "polite" });
   const box = addFigure(place, { name: "Tally of draws", of: ["token"], caption: "Upper bar: p. Lower bar: share of the draws." });
   follow(["token", "draws", "temperature", "topK", "topP", "without", "shuffle"], () => {
     clear.disabled = state.draws === 0;
+    for (const button of draws) button.disabled = state.draws === MOST_DRAWS;
     const changes = changesOf(scene), at = predictionAt(scene);
     const source = `${at}/${changes.key}`;
     if (scene.drawnFrom?.source !== source) scene.drawnFrom = { source, ...liveDistribution(runOf(scene, changes.isAny ? changes : AS_IT_IS).logitsAt(at), scene.nameOf) };
@@ -80,7 +85,7 @@ function drawDraws(place, scene) {
     const { after, kept } = sampled(logits.data, state.temperature, state.topK, state.topP), { counts, last } = tallied(after, kept, state.draws);
     scene.tally = { counts, after, names };
     said.textContent = state.draws
-      ? `${number(state.draws)} ${state.draws === 1 ? "draw" : "draws"}${changes.isAny ? " from the changed model" : ""}; the last: ${last.map((n) => (names[n] === undefined ? "a rare token" : quoted(names[n]))).join(", ")}.`
+      ? `${counted(state.draws, "draw")}${changes.isAny ? " from the changed model" : ""}; the last: ${last.map((n) => (names[n] === undefined ? "a rare token" : quoted(names[n]))).join(", ")}.${state.draws === MOST_DRAWS ? " This page draws no more." : ""}`
       : `Nothing is drawn yet${changes.isAny ? " from the changed model" : ""}.`;
     box.textContent = "";
     drawTally(box, scene);
@@ -89,7 +94,7 @@ function drawDraws(place, scene) {
 
 // How often each of the likeliest was drawn, and the last five. The n-th draw depends on n alone.
 function tallied(after, kept, draws) {
-  const sums = [], counts = new Array(kept).fill(0), random = randomNumbers(0), last = [];
+  const sums = [], counts = new Array(kept).fill(0), random = makeRandom(0), last = [];
   after.slice(0, kept).reduce((sum, p, n) => (sums[n] = sum + p), 0);
   for (let n = 0; n < draws; n += 1) {
     const mark = random() * sums[kept - 1];
@@ -122,13 +127,14 @@ function drawTally(box, scene) {
   }
   rove(body, rows, 1);
   const others = counts.slice(shown), [drawn, p] = [others.reduce((a, b) => a + b, 0), after.slice(shown, counts.length).reduce((a, b) => a + b, 0)];
-  if (others.length) add(box, "p", { class: "quiet-text" }, `${number(others.length)} other tokens: ${percent(p)} together, drawn ${number(drawn)} times.`);
+  if (others.length) add(box, "p", { class: "quiet-text" }, `${counted(others.length, "other token")}: ${percent(p)} together, drawn ${counted(drawn, "time")}.`);
 }
 
 declare("drawn", {
   sources: () => [ref("slider", 0), ref("slider", 1), ref("slider", 2)],
   lines(n) {
     const { counts, after, names } = scene.tally, p = after[n], { draws } = state;
+    if (counts[n] === undefined) return null; // it can no longer be drawn
     return [
       [`${quoted(names[n])} with probability `, term(percent(p, 2), "result")],
       draws ? [`${number(counts[n])} / ${number(draws)} draws = ${percent(counts[n] / draws, 2)}; expected ${inSum(draws * p)} ± ${inSum(Math.sqrt(draws * p * (1 - p)))} (√(n · p · (1 − p)))`] : ["nothing is drawn yet"],

@@ -10,7 +10,7 @@ const PARTS = {
   patches: { title: ({ is_convolution: isConvolution }) => (isConvolution ? "Convolution" : "Patches → vectors"), sizes: ({ adds_positions: addsPositions }, { picture: { grid } }) => [`${grid.join(" × ")} places`, ...(addsPositions ? ["+ position"] : [])], chapters: () => ["patch-embeddings", "patches"] },
   convolution: { isBody: true, title: () => "Convolution", sizes: () => ["3 × 3, x + …"] },
   recurrence: {
-    isBody: true, title: ({ cell }) => cell, chapters: () => [],
+    isBody: true, title: ({ cell }) => cell,
     sizes: ({ count, width, is_both_ways: isBoth }) => [`${counted(count, "layer")}, D = ${width}`, isBoth ? "reads → and ←" : "token by token →"],
   },
   attention: { title: () => "Attention", style: "attends", sizes: ({ score }, { memory }) => [`to the ${memory}`, ...(score ? [score] : [])], chapters: () => ["alignment", "words"], isBody: true },
@@ -23,7 +23,6 @@ const PARTS = {
   bag: { isBody: true, title: () => "Bag of words", sizes: ({ vocabulary, width, shares }) => [`${number(vocabulary)} vectors × ${width}`, ...(shares ? [`logits = ${shares.map((share, n) => `${number(share)} · ${["layers", "bag"][n]}`).join(" + ")}`] : ["a weighted sum"])], chapters: () => ["prediction"] },
 };
 
-const counted = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
 const hasChapter = (id) => chapters.some((chapter) => chapter.id === id && (!chapter.isShown || chapter.isShown(scene)));
 
 function drawWhole(place, scene) {
@@ -105,7 +104,7 @@ function drawMemory(rows, scene, parts) {
 // A button that leads to the first of these chapters that is shown; a plain box without one.
 function addLeading(parent, drawing, { style, ids = [], choice = {}, name = "", isChosen = () => true }) {
   const id = ids.find(hasChapter);
-  const box = add(parent, id ? "button" : "div", { class: `part ${style}`, "data-part": name, ...(id ? { type: "button" } : {}) });
+  const box = add(parent, id ? "button" : "div", { class: `whole-part ${style}`, "data-part": name, ...(id ? { type: "button" } : {}) });
   if (!id) return box;
   drawing.buttons.push(box);
   box.addEventListener("click", () => {
