@@ -1,17 +1,16 @@
 """A page in which a GPT learns: one file that needs neither Python nor a network.
 
 The model, its loss, its gradient and AdamW are in `static/playground/learning.js`. From Python come
-its shape, a text to begin with, and what a model folder holds besides what is learned, so that
+its shape, a poem to begin with, and what a model folder holds besides what is learned, so that
 `generate` reads what the page saves.
 """
 
 import json
-from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from glassformer.checkpoint.model_folder import save_model
-from glassformer.inspect.page import assembled
+from glassformer.inspect.page import assembled, part
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.presets import GPT_PRESETS
 from glassformer.preprocessing.text import TextPreprocessing
@@ -19,32 +18,13 @@ from glassformer.text.tokenizer_training import train_tokenizer
 
 TITLE = "A GPT that learns in this page"
 CONTEXT = 64  # half of nano's: the time of a step grows with it
-
-# A text to begin with, in which each line repeats the one before: soon learned, and a head can look
-# for where a word occurred before.
-RHYME = (
-    "the text that the reader wrote",
-    "the letter that stood in",
-    "the vector that spelled",
-    "the place that was added to",
-    "the query that asked from",
-    "the key that answered",
-    "the weight that grew with",
-    "the value that was scaled by",
-    "the head that summed up",
-    "the layer that gathered",
-    "the stream that carried",
-    "the guess that was read from",
-    "the loss that was paid for",
-    "the slope that was found under",
-    "the step that went down",
-    "the model that learned from",
-)
+POEM = "playground/poem.txt"  # "The Walrus and the Carpenter" by Lewis Carroll, 1871
 
 STYLES = ("page.css", "story/story.css", "playground/playground.css")
 SCRIPTS = (
     "elements.js",
     "scales.js",
+    "random.js",
     "story/matrix.js",
     "live/tensors.js",
     "live/attention.js",
@@ -78,8 +58,6 @@ def playground() -> str:
     data = {
         "shape": {size: shape[size] for size in sizes} | {"context_length": CONTEXT},
         "templates": templates,
-        "text": "".join(
-            f"This is {line}.\n" for line in accumulate(RHYME, lambda old, new: f"{new} {old}")
-        ),
+        "text": part(POEM),
     }
     return assembled(TITLE, "", STYLES, SCRIPTS, data)

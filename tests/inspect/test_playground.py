@@ -24,7 +24,7 @@ import glassformer
 from glassformer.checkpoint.model_folder import save_model
 from glassformer.cli.main import app
 from glassformer.inspect.page import part
-from glassformer.inspect.playground import playground
+from glassformer.inspect.playground import POEM, playground
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.presets import GPT_PRESETS
@@ -36,7 +36,7 @@ from glassformer.text.tokenizers import BERT_TOKENS
 pytestmark = needs_node
 
 COMPUTES = (
-    *("elements.js", "live/tensors.js", "live/attention.js"),
+    *("elements.js", "random.js", "live/tensors.js", "live/attention.js"),
     *("playground/learning.js", "playground/text.js", "playground/folder.js"),
 )
 SHAPE = {"num_layers": 2, "num_heads": 3, "d_model": 12, "head_dim": 5, "d_feedforward": 18}
@@ -410,6 +410,14 @@ def test_a_folder_that_cannot_learn_here_gets_a_sentence(
     assert isinstance(found, str), "it was loaded"
     assert re.search(BAD[name][1], found)
     assert not re.search(r"undefined|NaN|null|Cannot|Invalid|\[object", found)
+
+
+def test_the_end_of_the_poem_is_new() -> None:
+    """It is held out: of a line that occurred before, the loss would say nothing."""
+    text = part(POEM)
+    assert text.isascii()
+    cut = round(0.9 * len(text))
+    assert set(text[cut:].splitlines()[1:]) & set(text[:cut].splitlines()) == {""}
 
 
 def test_the_page_is_the_same_every_time_and_loads_nothing() -> None:

@@ -1,6 +1,7 @@
 """The page in which a model learns, used in a real browser: pointer, keys, phone, every reader."""
 
 import json
+import re
 import time
 import zipfile
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ pytestmark = needs_chromium
 AXE = Path(__file__).with_name("axe") / "axe.min.js"  # axe-core 4.14.0, MPL-2.0
 STEP = "Number(document.querySelector('.beside').textContent.match(/Step ([\\d,]+)/)?.[1] ?? 0)"
 TRAIN, ONE_STEP, ANEW = ".buttons button.main", ".buttons button", ".buttons button"
+PLACE = re.compile(r"at position (\d+) of sequence (\d+): ")
 TEXT = "the cat sat on the mat and the dog sat on the cat. " * 5
 
 
@@ -79,7 +81,15 @@ def test_it_learns_by_pointer_and_a_step_is_written_out(browser: Browser) -> Non
         "[...document.querySelectorAll('.written dt')].map((one) => one.textContent)"
     )
     assert names == ["forward", "loss", "gradient", "AdamW"]
-    assert "Tried out" in said(browser, ".steps")
+    step = said(browser, ".steps")
+    assert "Tried out" in step
+    assert "; the product is added to number" in step
+    places = [tuple(map(int, each)) for each in PLACE.findall(step)]
+    assert places
+    assert all(position < 64 and number in (1, 2) for position, number in places)
+    widths = "['.steps', '.number'].map((each) => document.querySelector(each).clientWidth)"
+    narrow, wide = browser.value(widths)
+    assert narrow > wide / 3  # no style of another page
 
 
 def test_a_number_is_chosen_by_pointer_and_by_arrow_keys(browser: Browser) -> None:
@@ -107,9 +117,16 @@ def test_the_text_can_change_while_it_trains(browser: Browser) -> None:
     write_text(browser, f"{TEXT}ÄÖ€")
     assert said(browser, TRAIN) == "Pause"
     about = said(browser, ".hint")
-    assert "3 of them are left out, since the model does not know “Ä” “Ö” “€”" in about
+    assert "3 characters are left out, since the model does not know “Ä” “Ö” “€”" in about
     step = browser.value(STEP)
     browser.wait(f"{STEP} > {step}")
+    count, different = len(TEXT) + 3, len({*TEXT, *"ÄÖ€"})
+    assert about.startswith(f"{count} characters, {different} different ones.")
+    browser.value("const box = document.querySelector('.asking input'); box.focus(); box.select();")
+    browser.call("Input.insertText", text="the Ä")
+    begins = "Each character is drawn at temperature 0.7."
+    asked = said(browser, ".asking + .hint")
+    assert asked == f"{begins} 1 character is left out, since the model does not know “Ä”."
     write_text(browser, "the cat")
     assert said(browser, ".hint") == (
         "The text has 7 characters. To learn from it, it needs at least 200."
@@ -121,6 +138,7 @@ def test_the_text_can_change_while_it_trains(browser: Browser) -> None:
     browser.click(ANEW, 2)
     assert said(browser, ".hint").startswith(f"{len(TEXT) + 3} characters, ")
     assert "left out" not in said(browser, ".hint")
+    assert said(browser, ".asking + .hint") == begins
     assert said(browser, ".beside") == "Press Train."
     train_to(browser, 1)
 
@@ -207,7 +225,7 @@ def test_a_model_is_saved_and_loaded(browser: Browser, tmp_path: Path) -> None:
     browser.click(ONE_STEP, 1)
     browser.click(".thumb", 8)
     browser.click(".folder button")
-    assert said(browser, ".folder .said") == "Saved gpt-playground.zip, after 1 steps."
+    assert said(browser, ".folder .said") == "Saved gpt-playground.zip, after 1 step."
     archive, until = tmp_path / "gpt-playground.zip", time.monotonic() + 20
     while not archive.exists() and time.monotonic() < until:
         time.sleep(0.05)
@@ -263,5 +281,7 @@ def test_without_scripts_the_page_says_what_it_needs(browser: Browser) -> None:
         found = browser.call("DOM.querySelector", nodeId=root, selector="noscript")["nodeId"]
         html = browser.call("DOM.getOuterHTML", nodeId=found)["outerHTML"]
         assert "This page needs JavaScript." in html
+        box = browser.call("DOM.getBoxModel", nodeId=found)["model"]  # an error, if it is not drawn
+        assert box["width"] > 100
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)

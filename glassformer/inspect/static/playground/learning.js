@@ -44,17 +44,6 @@ function sizeOf({ num_layers, num_heads, head_dim, d_model: D, d_feedforward: F,
   return (vocab_size + context_length + 2) * D + num_layers * block;
 }
 
-// Numbers in [0, 1) that are the same for the same seed (mulberry32).
-function makeRandom(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), state | 1);
-    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 const normal = (random) => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 
 function makeLearner(shape, seed = 0) {
@@ -332,7 +321,7 @@ function makeLearner(shape, seed = 0) {
     shape, list, places, size, values, gradient, mean, square, value, change, parts: { ...WHOLE }, steps: 0,
     watched: null, // { name, index }: the number whose gradient is kept term by term
     terms: [], // { at, input, delta }: they sum to the gradient of the watched number
-    initialize, forward, backward, update,
+    forward, backward, update,
     get pass() { return pass; },
   };
   initialize();

@@ -80,7 +80,7 @@ const quotedToken = (token) => `“${visible(token)}”`;
 // --- one number ---
 
 // Blue for positive numbers, orange for negative ones.
-const signed = (share) => [...(share < 0 ? [224, 112, 40] : [58, 128, 228]), 255 * Math.min(1, Math.abs(share))];
+const signedColour = (share) => [...(share < 0 ? [224, 112, 40] : [58, 128, 228]), 255 * Math.min(1, Math.abs(share))];
 
 // A matrix of parameters, in which a number can be chosen: by pointer, or with the arrow keys. A tall one
 // lies on its side. Returns its canvas, and a function that paints it as it is now.
@@ -113,7 +113,7 @@ function makeWeightMap(place, { name, rows, columns, values, label }, index, cho
     paint() {
       let most = 1e-12;
       for (const each of values) most = Math.max(most, Math.abs(each));
-      paintCells(canvas, tall, wide, (down, right) => values[turned(down, right)] / most, signed);
+      paintCells(canvas, tall, wide, (down, right) => values[turned(down, right)] / most, signedColour);
     },
   };
 }
@@ -131,7 +131,7 @@ function drawValue(place, points) {
 }
 
 // The last step of one number, written out: forward, loss, gradient, update.
-function writeStep(place, step, { loss, before, gradient, terms, slope, mean, square, after, rate, steps, tokens, meaning }) {
+function writeStep(place, { loss, before, gradient, terms, slope, mean, square, after, rate, steps, tokens, length, meaning }) {
   place.textContent = "";
   const line = (name, ...parts) => {
     const item = add(place, "div", { class: "written" });
@@ -144,7 +144,7 @@ function writeStep(place, step, { loss, before, gradient, terms, slope, mean, sq
   line("loss", `L = ${exactly(loss)}: the mean of −log p(next) over ${number(tokens.length)} tokens of step ${number(steps)}.`);
   const largest = [...terms].sort((a, b) => Math.abs(b.input * b.delta) - Math.abs(a.input * a.delta)).slice(0, 3);
   const rest = gradient - largest.reduce((sum, { input, delta }) => sum + input * delta, 0), others = terms.length - largest.length;
-  const product = ({ at, input, delta }) => `${quotedToken(tokens[at])} at ${at}: ${input === 1 ? "" : `${exactly(input)} · ${exactly(delta)} = `}${exactly(input * delta)}`;
+  const product = ({ at, input, delta }) => `${quotedToken(tokens[at])} at position ${at % length} of sequence ${Math.floor(at / length) + 1}: ${input === 1 ? "" : `${exactly(input)} · ${exactly(delta)} = `}${exactly(input * delta)}`;
   line("gradient",
     terms.length ? `∂L/∂w = ${exactly(gradient)}: a sum over the tokens of what w is multiplied by, times how L depends on the result:`
       : `∂L/∂w = ${exactly(gradient)}: no token of this step used w.`,

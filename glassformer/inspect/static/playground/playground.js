@@ -4,7 +4,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const main = document.getElementById("main");
 const SLICE = 40; // milliseconds of computing between two looks at the reader's hands
 const REDRAW = 250, EVERY = { heldOut: 25, sample: 100 };
-const WRITTEN = 80, LOOKED_AT = 20, WINDOWS = 4; // characters of a sample, of the maps; sequences held out
+const WRITTEN = 80, TEMPERATURE = 0.7, LOOKED_AT = 20, WINDOWS = 4; // characters of a sample, of the maps; sequences held out
 
 const page = {
   shape: data.shape, alphabet: null, model: null, isFresh: true, // as long as it has learned nothing
@@ -34,13 +34,13 @@ const addButton = (label, act, style = "") => {
 };
 const trainButton = addButton("Train", () => setTraining(!page.isTraining), "main");
 const stepButton = addButton("One step", oneStep);
-const anewButton = addButton("Start anew", startAnew);
+addButton("Start anew", startAnew);
 const settings = add(left, "p", { class: "settings" });
 addChoice(settings, "learning rate", [0.0003, 0.001, 0.003, 0.01].map((each) => [String(each), String(each)]), "0.003", (value) => {
   page.rate = Number(value);
   mark(`rate ${value}`);
 });
-addChoice(settings, "sequences a step", [1, 2, 4, 8].map((each) => [String(each), String(each)]), "2", (value) => { page.batch = Number(value); });
+addChoice(settings, "sequences per step", [1, 2, 4, 8].map((each) => [String(each), String(each)]), "2", (value) => { page.batch = Number(value); });
 const SWITCHES = { mask: "causal mask", positions: "positions", scale: "1 / √d", residuals: "residuals" };
 const switches = add(left, "fieldset", { class: "switches" });
 add(switches, "legend", {}, "Take something away, and see what happens");
@@ -57,6 +57,8 @@ const beginLine = add(asking, "label", {}, "Begin with ");
 const begin = add(beginLine, "input", { type: "text", dir: "auto" });
 const writeButton = add(asking, "button", { type: "button" }, "Write");
 writeButton.addEventListener("click", () => { write(); });
+const aboutBegin = add(written, "p", { class: "hint", "aria-live": "polite" });
+begin.addEventListener("input", showBegin);
 const samples = add(written, "ol", { class: "samples", reversed: "" });
 
 const lossPart = add(right, "section", { "aria-label": "Loss" });
@@ -93,7 +95,7 @@ const loader = add(loadLine, "input", { type: "file", webkitdirectory: "", multi
 loader.addEventListener("change", load);
 const folderSaid = add(folderPart, "p", { class: "said", "aria-live": "polite" });
 const useLine = add(folderPart, "p", { class: "hint" }, "A zip archive with a folder is saved. Unpack it, then: ");
-add(useLine, "code", {}, `glassformer generate ${SAVED_FOLDER} "This is"`);
+add(useLine, "code", {}, `glassformer generate ${SAVED_FOLDER} "The sun"`);
 
 // --- the text ---
 
@@ -103,15 +105,20 @@ function useText(text) {
   const { ids, dropped, unknown } = page.alphabet.read(whole), split = splitText(ids);
   page.problem = ids.length >= LEAST_TEXT ? "" : `The text has ${number(ids.length)} characters${unknown.length ? " that the model knows" : ""}. To learn from it, it needs at least ${LEAST_TEXT}.`;
   Object.assign(page, { training: split.training, heldOut: split.heldOut });
-  const few = unknown.slice(0, 8).map(quotedToken).join(" ");
-  const leftOut = dropped ? ` ${number(dropped)} of them are left out, since the model does not know ${few}${unknown.length > 8 ? " …" : ""}: start anew to learn them, too.` : "";
-  aboutText.textContent = page.problem || `${number(ids.length + dropped)} characters, ${number(page.alphabet.size - 1)} different ones.${leftOut}`;
+  const leftOut = dropped ? ` ${leftOutOf(dropped, unknown)}: start anew to learn them, too.` : "";
+  aboutText.textContent = page.problem || `${counted(ids.length + dropped, "character")}, ${number(new Set(whole).size)} different ones.${leftOut}`;
   aboutText.classList.toggle("warning", Boolean(page.problem || dropped));
   if (page.problem) setTraining(false);
   for (const button of [trainButton, stepButton]) button.disabled = Boolean(page.problem);
   writeButton.disabled = page.alphabet.size === 1;
+  showBegin();
   showHeads();
   redraw();
+}
+
+function leftOutOf(dropped, unknown) {
+  const few = unknown.slice(0, 8).map(quotedToken).join(" ");
+  return `${counted(dropped, "character")} ${dropped === 1 ? "is" : "are"} left out, since the model does not know ${few}${unknown.length > 8 ? " …" : ""}`;
 }
 
 // --- the model ---
@@ -172,7 +179,7 @@ function step(isSlow = false) {
   page.past.push([steps, model.values[at]]);
   page.last = {
     loss, before, slope, terms: model.terms, gradient: model.gradient[at], mean: model.mean[at], square: model.square[at],
-    after: model.values[at], rate: page.rate, steps, tokens: ids.map(page.alphabet.name), meaning: meaningOf(watched),
+    after: model.values[at], rate: page.rate, steps, length, tokens: ids.map(page.alphabet.name), meaning: meaningOf(watched),
   };
   if (steps % EVERY.heldOut === 0 || steps === 1) judge();
 }
@@ -226,8 +233,14 @@ function write() {
   const { ids } = page.alphabet.read(begin.value), first = page.heldOut[0] ?? 0, prompt = ids.length ? ids : [first];
   page.samples.unshift({ step: page.model.steps, prompt: prompt.map(page.alphabet.name).join(""), text: "" });
   page.samples.length = Math.min(page.samples.length, 5);
-  page.writer = writing(page.model, prompt, WRITTEN, 0.7, page.random);
+  page.writer = writing(page.model, prompt, WRITTEN, TEMPERATURE, page.random);
   if (!page.isTraining) writeOn();
+}
+
+function showBegin() {
+  const { dropped, unknown } = page.alphabet.read(begin.value);
+  aboutBegin.textContent = `Each character is drawn at temperature ${TEMPERATURE}.${dropped ? ` ${leftOutOf(dropped, unknown)}.` : ""}`;
+  aboutBegin.classList.toggle("warning", dropped > 0);
 }
 
 function advanceWriter() {
@@ -275,7 +288,7 @@ function redraw() {
   if (!page.model) return;
   const { training, heldOut } = page.curves, last = training.at(-1);
   lossSaid.textContent = last
-    ? `Step ${number(last[0])}: ${number(recent(training))}${heldOut.length ? `; held out ${number(heldOut.at(-1)[1])}` : ""}${page.isTraining ? ` · ${number(Math.round(speed * 10) / 10)} steps a second` : ""}`
+    ? `Step ${number(last[0])}: ${number(recent(training))}${heldOut.length ? `; held out ${number(heldOut.at(-1)[1])}` : ""}${page.isTraining ? ` · ${number(Math.round(speed * 10) / 10)} steps per second` : ""}`
     : "Press Train.";
   drawLoss(lossPlace, page.curves);
   if (page.lookedAt?.length) {
@@ -284,8 +297,7 @@ function redraw() {
   }
   page.map.paint();
   drawValue(valuePlace, page.past);
-  if (page.last) writeStep(stepPlace, page.model.steps, page.last);
-  else stepPlace.textContent = "Press One step: the step of this number is written out here.";
+  showStep();
   showSamples();
 }
 
@@ -298,13 +310,25 @@ function watchNumber(name, index, hasFocus = false) {
   const [rows, columns] = page.model.places.get(name).shape;
   Object.assign(page, { watched: { name, index }, past: [], last: null });
   page.model.watched = page.watched;
-  const values = page.model.value.get(name), label = `Row ${Math.floor(index / columns)}, column ${index % columns}: ${exactly(values[index])}`;
-  page.map = makeWeightMap(mapPlace, { name, rows, columns, values, label }, index, (next) => watchNumber(name, next, true));
+  const values = page.model.value.get(name);
+  page.map = makeWeightMap(mapPlace, { name, rows, columns, values, label: labelOf(page.watched) }, index, (next) => watchNumber(name, next, true));
   page.map.paint();
   if (hasFocus) page.map.canvas.focus();
   drawValue(valuePlace, page.past);
   mapHint.textContent = `Blue: positive; orange: negative. Press on a number to choose it.${rows > columns ? " The matrix lies on its side: each of its rows is a column here." : ""}`;
-  stepPlace.textContent = `${label}. Press One step: its step is written out here.`;
+  showStep();
+}
+
+// The place of a number, and the number.
+function labelOf({ name, index }) {
+  const [, columns] = page.model.places.get(name).shape;
+  return `Row ${Math.floor(index / columns)}, column ${index % columns}: ${exactly(page.model.value.get(name)[index])}`;
+}
+
+// The last step of the chosen number, if there was one.
+function showStep() {
+  if (page.last) writeStep(stepPlace, page.last);
+  else stepPlace.textContent = `${labelOf(page.watched)}. Press One step: its step is written out here.`;
 }
 
 // What a number is for, in a sentence.
@@ -312,7 +336,7 @@ function meaningOf({ name, index }) {
   const [, columns] = page.model.places.get(name).shape, row = Math.floor(index / columns), column = index % columns;
   if (name === "embedding.weight") return `It is number ${column} of the vector of ${quotedToken(page.alphabet.name(row))}: the input of this token, and its part of every prediction.`;
   if (name === "positions.table.weight") return `It is number ${column} of the vector that is added at position ${row}.`;
-  return `It multiplies number ${column} of what the layer reads, for every token, and is added to number ${row} of what it returns.`;
+  return `It multiplies number ${column} of what the layer reads, for every token; the product is added to number ${row} of what it returns.`;
 }
 
 // --- saving and loading ---
@@ -325,7 +349,7 @@ function save() {
     link.download = `${SAVED_FOLDER}.zip`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-    folderSaid.textContent = `Saved ${SAVED_FOLDER}.zip, after ${number(page.model.steps)} steps.`;
+    folderSaid.textContent = `Saved ${SAVED_FOLDER}.zip, after ${counted(page.model.steps, "step")}.`;
   } catch (error) {
     folderSaid.textContent = `${error.message}.`;
   }
@@ -363,3 +387,4 @@ globalThis.addEventListener("resize", () => {
 });
 useText(textBox.value);
 begin.value = page.heldOut.slice(0, 8).map(page.alphabet.name).join("");
+showBegin();
