@@ -5,6 +5,7 @@ that is not as it should be. Judges look at what a solution does, never at its t
 random input, compare with the same thing in glassformer, or read the folders of runs.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -180,9 +181,10 @@ def finished_run(path: Any, model: str) -> "RunFolder":
     """The folder of a finished run of this model."""
     from glassformer.training.run_folder import RunFolder
 
-    if not isinstance(path, str | Path):
+    if not isinstance(path, str | os.PathLike):
         raise Wrong(f"{_kind(path)} is not the folder of a run", "pass its path.")
-    run = RunFolder(Path(path))
+    path = Path(path)
+    run = RunFolder(path)
     if not run.exists:
         raise Wrong(f"{path} is not the folder of a run", "pass what --out or out= named.")
     if (found := run.recipe().model_name) != model:
