@@ -6,7 +6,7 @@ BIN := .venv/bin
 REAL_WEIGHTS ?= $(HOME)/.cache/glassformer/real-weights
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-llama real-weights check lint format bench bench-generation bench-quantised bench-startup \
+.PHONY: help demo docs course release test test-llama real-weights check lint format bench bench-generation bench-quantised bench-startup \
 	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-vision bench-digits bench-image-gpt bench-image-gpt-cifar \
 	bench-captions bench-photos bench-vision-speed bench-throughput bench-quality \
@@ -30,6 +30,11 @@ help:  ## list the targets
 .venv/develops: .venv/ready pyproject.toml constraints.txt
 	@echo "installing glassformer and its test tools into .venv (once, a few minutes)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS) -e '.[dev,hub,serve,onnx,ctranslate2,corpus]'
+	@touch $@ .venv/runs
+
+.venv/documents: .venv/ready pyproject.toml constraints.txt
+	@echo "installing glassformer and the tools of its site into .venv (once, a few minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS) -e '.[docs,hub,serve]'
 	@touch $@ .venv/runs
 
 demo: .venv/runs  ## train a GPT on Python's own reference text and generate text (2 minutes)
@@ -57,6 +62,26 @@ test-llama: .venv/develops .venv-llama/ready  ## test exported GGUF files agains
 	GLASSFORMER_LLAMA_CPP="$(CURDIR)/.venv-llama/bin/python" $(BIN)/pytest -n auto --maxprocesses 4 tests/llama_cpp
 
 check: test
+
+docs: .venv/documents  ## build the site: open site/index.html
+	$(BIN)/sphinx-build -W --keep-going --quiet --jobs auto docs site
+	@echo "built site/index.html"
+
+course: .venv/documents  ## run every notebook of the course and build the site with what they show (20 minutes)
+	$(BIN)/python docs/ready.py
+	GLASSFORMER_RUN_NOTEBOOKS=1 $(BIN)/sphinx-build -W --keep-going --quiet docs site
+	@echo "built site/index.html"
+
+release: .venv/ready  ## build wheel and sdist into dist/, install each into an empty environment, run the demo there (10 minutes)
+	@rm -rf dist build/release && mkdir -p build/release
+	@$(PYTHON) -m venv build/release/builder
+	build/release/builder/bin/python -m pip install --quiet --disable-pip-version-check build
+	build/release/builder/bin/python -m build --outdir dist .
+	@for package in dist/*; do echo "trying $$package" && rm -rf build/release/empty && $(PYTHON) -m venv build/release/empty && \
+	  build/release/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS) $$package && \
+	  (cd build/release && empty/bin/glassformer demo --max-steps 40 --out runs/demo --force && empty/bin/glassformer course list > /dev/null) \
+	  || exit 1; done
+	@echo "dist/ is ready"
 
 lint: .venv/develops
 	$(BIN)/ruff format --check .
@@ -185,4 +210,4 @@ prove-pages: .venv/develops  ## 2,000 random gestures on the page of every famil
 	$(BIN)/python -m proofs.pages 2000
 
 clean:  ## delete the environment and all caches
-	rm -rf .venv .venv-llama .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .venv .venv-llama .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site *.egg-info

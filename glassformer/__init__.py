@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 spin_briefly()  # before torch is imported, which reads it once
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "FinetuneOptions",
     "GenerationSettings",

@@ -1,4 +1,5 @@
-"""The README's commands and code run as written, only with fewer steps."""
+"""The commands and code of the README and of the pages on jobs run as written, only with fewer
+steps."""
 
 import re
 import shlex
@@ -13,12 +14,14 @@ from glassformer.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+JOBS = ("README.md", "docs/tour.md")
 QUICK = ["--set", "training.max_steps=2", "--set", "training.per_device_train_batch_size=2"]
 
 
-def commands() -> list[list[str]]:
+def commands(page: str) -> list[list[str]]:
     """Every line that begins with `$ glassformer` in a console block."""
-    blocks = re.findall(r"```console\n(.*?)```", README, re.S)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"```console\n(.*?)```", text, re.S)
     joined = "\n".join(blocks).replace("\\\n", " ")
     return [
         shlex.split(line, comments=True)[2:]
@@ -61,12 +64,20 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.timeout(900)  # some fifty commands, one after the other
-def test_every_command_and_snippet_of_the_readme_runs(
+@pytest.mark.parametrize("page", JOBS)
+def test_every_command_of_a_page_runs(
+    page: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert commands(page)
+    for arguments in commands(page):
+        if arguments[:2] != ["course", "check"]:  # tests/course does that
+            run(arguments, monkeypatch)
+
+
+def test_the_snippet_of_the_readme_runs(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert len(commands()) >= 10
-    for arguments in commands():
-        run(arguments, monkeypatch)
+    run(commands("README.md")[0], monkeypatch)
     (snippet,) = re.findall(r"```python\n(.*?)```", README, re.S)
     capsys.readouterr()
     exec(compile(snippet, "README.md", "exec"), {})
@@ -83,6 +94,6 @@ def test_the_readme_opens_with_the_two_commands() -> None:
 
 
 def test_every_file_that_the_docs_link_to_exists() -> None:
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
