@@ -1,8 +1,8 @@
-"""The site: Sphinx with furo and MyST. `make docs` builds it, `make course` runs its notebooks first.
+"""The site: Sphinx, furo and MyST. `make docs` builds it, `make course` runs its notebooks first.
 
-    docs/*.md                     the pages
-    glassformer/course/notebooks  the notebooks, copied to docs/course/notebooks
-    the command line              the page of all commands
+docs/*.md                     the pages
+glassformer/course/notebooks  the notebooks, copied to docs/course/notebooks
+the command line              the page of all commands
 """
 
 import hashlib
@@ -47,8 +47,8 @@ pygments_style, pygments_dark_style = "friendly", "native"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 
-# Notebooks run only in `make course`, which keeps what they print and draw. Other builds show that, of
-# notebooks whose code is the same since.
+# Notebooks run only in `make course`, which keeps what they print and draw. Other builds show that,
+# of notebooks whose code is the same since.
 EXECUTED = ROOT / "build" / "notebooks"
 is_course = bool(os.environ.get("GLASSFORMER_RUN_NOTEBOOKS"))
 nb_execution_mode = "cache"
@@ -111,7 +111,9 @@ def write_notebooks() -> None:
     lines.append("|---|---|---|---|")
     for name in NOTEBOOKS:
         facts = notebook(name).facts
-        names = ", ".join(f"`{each.name}`" for each in exercises().values() if each.notebook == name)
+        names = ", ".join(
+            f"`{each.name}`" for each in exercises().values() if each.notebook == name
+        )
         link = f"[{facts['title']}]({name}.md)"
         lines.append(f"| {link} | {facts['lecture']} | {facts['minutes']} | {names} |")
         text = _with_folded_solutions(notebook(name)).as_markdown()
@@ -131,8 +133,9 @@ def _with_folded_solutions(notebook: Notebook) -> Notebook:
 
 FOLDED = ":tags: [hide-input]\n"
 NOTEBOOK_NOTE = """\
-`glassformer course start NAME` writes a notebook for Jupyter and as Markdown, with exercises to fill in;
-`glassformer course check NAME.ipynb` runs it and says of each exercise: passed, or what is wrong, and a hint."""
+`glassformer course start NAME` writes a notebook for Jupyter and as Markdown, with exercises to
+fill in; `glassformer course check NAME.ipynb` runs it and says of each exercise that it passed, or
+what is wrong and a hint."""
 
 
 def write_ready_pages() -> None:
@@ -140,17 +143,17 @@ def write_ready_pages() -> None:
     facts = json.loads(file.read_text()) if (file := READY / "pages.json").is_file() else []
     lines = ["# Ready pages", "", READY_NOTE if facts else NO_READY_NOTE, ""]
     for page in facts:
-        lines += [f"- <a href=\"{page['file']}\">{page['title']}</a>: {page['text']}"]
+        lines += [f'- <a href="{page["file"]}">{page["title"]}</a>: {page["text"]}']
     (HERE / "pages.md").write_text("\n".join(lines) + "\n")
 
 
 READY = ROOT / "build" / "pages"
 READY_NOTE = """\
-Pages of models that were trained for this site. Each is one file that works offline: open it, point at a number, type a text
-of your own where the page carries the model."""
+Pages of models that were trained for this site. Each is one file that works offline: open it, point
+at a number, type a text of your own where the page carries the model."""
 NO_READY_NOTE = """\
-This build of the site has no pages of trained models: `make course` trains the models and adds them. `make demo` writes
-one of your own in two minutes."""
+This build of the site has no pages of trained models: `make course` trains the models and adds
+them. `make demo` writes one of your own in two minutes."""
 html_extra_path = [str(READY)] if READY.is_dir() else []
 
 
@@ -161,7 +164,11 @@ def write_commands() -> None:
     from glassformer.cli.main import app
 
     group: Any = typer.main.get_command(app)
-    lines = ["# All commands", "", "The help of each command, as `glassformer COMMAND --help` prints it."]
+    lines = [
+        "# All commands",
+        "",
+        "The help of each command, as `glassformer COMMAND --help` prints it.",
+    ]
     for name, command in sorted(group.commands.items()):
         for words, each in _with_subcommands(name, command):
             context = typer.Context(each, info_name=f"glassformer {words}", terminal_width=100)
@@ -184,7 +191,9 @@ def write_llms(app: Sphinx, error: Exception | None) -> None:
     (Path(app.outdir) / "llms.txt").write_text("\n".join(lines) + "\n")
 
 
-SUMMARY = "Every Transformer taught in university courses, as software: train it, use it, look inside it."
+SUMMARY = (
+    "Every Transformer taught in university courses, as software: train it, use it, look inside it."
+)
 
 
 # --- links that lead elsewhere on the site than in the repository ---

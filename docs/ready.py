@@ -1,5 +1,5 @@
-"""Trains ten small models and writes a page of each into build/pages, for the site. `make course` runs
-it; models that are there already are kept.
+"""Trains ten small models and writes a page of each into build/pages, for the site. `make course`
+runs it; models that are there already are kept.
 
     python docs/ready.py [NAME …]
 """
@@ -102,7 +102,9 @@ def scene() -> Path:
 
 CHARACTERS = {"tokenizer": "char", "preset": "modern-xs", "max_steps": 500}
 READY = {
-    "gpt": Ready("A GPT", "letters of Python’s manual", "gpt", manual, "The class statement", CHARACTERS),
+    "gpt": Ready(
+        "A GPT", "letters of Python’s manual", "gpt", manual, "The class statement", CHARACTERS
+    ),
     "nano": Ready(
         "A nano GPT",
         "three layers of three heads: every matrix can be read",
@@ -152,7 +154,12 @@ READY = {
         {"max_steps": 400},
     ),
     "vit": Ready(
-        "A Vision Transformer", "handwritten digits in patches", "vit", built_in("digits"), digit, {}
+        "A Vision Transformer",
+        "handwritten digits in patches",
+        "vit",
+        built_in("digits"),
+        digit,
+        {},
     ),
     "painter": Ready(
         "An ImageGPT",
@@ -190,7 +197,9 @@ def main(names: list[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     for name in names or READY:
         write(name, READY[name])
-    pages = [{"file": "playground.html", "title": "The playground", "text": "a GPT learns in the page"}]
+    pages = [
+        {"file": "playground.html", "title": "The playground", "text": "a GPT learns in the page"}
+    ]
     (PAGES / "playground.html").write_text(playground())
     for name, ready in READY.items():
         if (PAGES / f"{name}.html").is_file():
