@@ -29,7 +29,7 @@ help:  ## list the targets
 
 .venv/develops: .venv/ready pyproject.toml constraints.txt
 	@echo "installing glassformer and its test tools into .venv (once, a few minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS) -e '.[dev,hub,serve,onnx,ctranslate2,corpus]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS) -e '.[dev,docs,hub,serve,onnx,ctranslate2,corpus]'
 	@touch $@ .venv/runs
 
 .venv/documents: .venv/ready pyproject.toml constraints.txt

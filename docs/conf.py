@@ -5,11 +5,16 @@ glassformer/course/notebooks  the notebooks, copied to docs/course/notebooks
 the command line              the page of all commands
 """
 
+import ast
 import hashlib
 import json
+import math
 import os
+import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +42,12 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "glassformer"
 html_static_path = ["_static"]
-html_css_files = ["site.css"]
+html_css_files, html_js_files = ["site.css"], [("site.js", {"defer": "defer"})]
 html_copy_source = False
 html_show_sphinx = False
 html_math_renderer = "mathml"
 html_theme_options = {"source_repository": "", "navigation_with_keys": True}
-pygments_style, pygments_dark_style = "friendly", "native"
+pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -117,13 +122,13 @@ def write_notebooks() -> None:
         link = f"[{facts['title']}]({name}.md)"
         lines.append(f"| {link} | {facts['lecture']} | {facts['minutes']} | {names} |")
         text = _with_folded_solutions(notebook(name)).as_markdown()
-        (folder / f"{name}.md").write_text(text.replace("```{code-cell}", "```{code-cell} python"))
+        (folder / f"{name}.md").write_text(text)
     toctree = ["", "```{toctree}", ":hidden:", "", *NOTEBOOKS, "```", ""]
     (folder / "index.md").write_text("\n".join([*lines, *toctree]))
 
 
 def _with_folded_solutions(notebook: Notebook) -> Notebook:
-    header = f"{notebook.header}file_format: mystnb\nkernelspec: {{name: python3}}\n"
+    header = f"{notebook.header}{MYST_HEADER}"
     cells = [
         replace(cell, options=FOLDED) if SOLUTION.search(cell.text) else cell
         for cell in notebook.cells
@@ -131,6 +136,11 @@ def _with_folded_solutions(notebook: Notebook) -> Notebook:
     return replace(notebook, header=header, cells=tuple(cells))
 
 
+MYST_HEADER = """\
+file_format: mystnb
+kernelspec: {name: python3}
+language_info: {name: python, pygments_lexer: python}
+"""
 FOLDED = ":tags: [hide-input]\n"
 NOTEBOOK_NOTE = """\
 `glassformer course start NAME` writes a notebook for Jupyter and as Markdown, with exercises to
@@ -206,8 +216,62 @@ def redirect(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = source[0].replace(f"]({old}", f"]({new}")
 
 
+# --- the code that a page of a lecture names, below the fields of each section ---
+
+CODE_FIELD = re.compile(r"^- \*\*Code:\*\* (.*)$", re.MULTILINE)
+MOST_LINES = 60  # of code that is shown
+
+
+def show_code(app: Sphinx, page: str, source: list[str]) -> None:
+    if page.startswith("course/lecture-"):
+        source[0] = re.sub(r"(?:^- \*\*.*\n)+", _with_code, source[0], flags=re.MULTILINE)
+
+
+def _with_code(fields: re.Match[str]) -> str:
+    named = CODE_FIELD.search(fields[0])
+    places = re.findall(r"`([\w/]+\.py):([\w.]+)`", named[1]) if named else []
+    shown = [_folded(*place) for place in places if _length(*place) <= MOST_LINES]
+    return "\n".join([fields[0], *shown])
+
+
+def _folded(file: str, symbol: str) -> str:
+    return f"""
+<details class="code"><summary><code>{symbol}</code> in {file}</summary>
+
+```{{literalinclude}} ../../{file}
+:pyobject: {symbol}
+```
+
+</details>
+"""
+
+
+@cache
+def _tree(file: str) -> ast.Module:
+    return ast.parse((ROOT / file).read_text(encoding="utf-8"))
+
+
+def _length(file: str, symbol: str) -> float:
+    """The lines of a function or class; without end if it is none."""
+    body: Sequence[ast.stmt] = _tree(file).body
+    found: Any = None
+    for name in symbol.split("."):
+        found = next((each for each in body if getattr(each, "name", None) == name), None)
+        body = getattr(found, "body", [])
+    return math.inf if found is None else found.end_lineno - found.lineno
+
+
+def give_captions_a_level(app: Sphinx, page: str, template: str, context: Any, tree: Any) -> None:
+    """The captions of the sidebar are headings, which need a level."""
+    if tree := context.get("furo_navigation_tree"):
+        with_level = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+        context["furo_navigation_tree"] = with_level
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("html-page-context", give_captions_a_level, priority=900)
     app.connect("source-read", redirect)
+    app.connect("source-read", show_code)
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     write_notebooks()
     write_commands()

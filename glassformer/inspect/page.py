@@ -95,11 +95,8 @@ class Frame:
 
     def _repr_html_(self) -> str:
         style = f"width: 100%; height: {self.height}px; border: 1px solid #8884; border-radius: 8px"
-        allowed = "allow-scripts allow-downloads"
-        page = escape(self.html, quote=True)
-        return (
-            f'<iframe srcdoc="{page}" style="{style}" sandbox="{allowed}" loading="lazy"></iframe>'
-        )
+        how = 'title="page" sandbox="allow-scripts allow-downloads" loading="lazy"'
+        return f'<iframe srcdoc="{escape(self.html, quote=True)}" {how} style="{style}"></iframe>'
 
 
 def corpus_page(values: dict[str, Any]) -> str:
