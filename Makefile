@@ -6,7 +6,7 @@ BIN := .venv/bin
 REAL_WEIGHTS ?= $(HOME)/.cache/glassformer/real-weights
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs course release test test-llama real-weights check lint format bench bench-generation bench-quantised bench-startup \
+.PHONY: help demo docs course pictures release test test-llama real-weights check lint format bench bench-generation bench-quantised bench-startup \
 	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-vision bench-digits bench-image-gpt bench-image-gpt-cifar \
 	bench-captions bench-photos bench-vision-speed bench-throughput bench-quality \
@@ -71,6 +71,10 @@ course: .venv/documents  ## run every notebook of the course and build the site 
 	$(BIN)/python docs/ready.py
 	GLASSFORMER_RUN_NOTEBOOKS=1 $(BIN)/sphinx-build -W --keep-going --quiet docs site
 	@echo "built site/index.html"
+
+pictures: .venv/documents  ## draw the pictures of the docs from models that it trains; needs chromium (10 minutes)
+	$(BIN)/python docs/ready.py
+	$(BIN)/python docs/make_pictures.py
 
 release: .venv/ready  ## build wheel and sdist into dist/, install each into an empty environment, run the demo there (10 minutes)
 	@rm -rf dist build/release && mkdir -p build/release

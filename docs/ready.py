@@ -100,10 +100,19 @@ def scene() -> Path:
     return sorted((DATA / "shapes" / "images").iterdir())[3]
 
 
-CHARACTERS = {"tokenizer": "char", "preset": "modern-xs", "max_steps": 500}
 READY = {
     "gpt": Ready(
-        "A GPT", "letters of Python’s manual", "gpt", manual, "The class statement", CHARACTERS
+        "A GPT",
+        "pieces of words, from Python’s reference manual",
+        "gpt",
+        manual,
+        "The exception is raised when the statement returns a value",
+        {
+            "tokenizer": "bpe",
+            "preset": "modern-xs",
+            "max_steps": 300,
+            "settings": {"tokenizer.vocab_size": 1500},
+        },
     ),
     "nano": Ready(
         "A nano GPT",

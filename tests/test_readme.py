@@ -6,11 +6,13 @@ import shlex
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from documented_files import write_files
 
-from glassformer.cli.main import main
+from glassformer.cli.main import app, main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -72,6 +74,18 @@ def test_every_command_of_a_page_runs(
     for arguments in commands(page):
         if arguments[:2] != ["course", "check"]:  # tests/course does that
             run(arguments, monkeypatch)
+
+
+PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+def test_every_command_of_a_page_is_one_that_the_program_takes(page: str) -> None:
+    for words in commands(page):
+        verb: Any = typer.main.get_command(app)
+        while hasattr(verb, "commands"):
+            verb, words = verb.commands[words[0]], words[1:]
+        verb.make_context(verb.name, [*words])
 
 
 def test_the_snippet_of_the_readme_runs(
