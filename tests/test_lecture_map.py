@@ -164,6 +164,15 @@ def test_every_command_is_one_that_the_program_takes() -> None:
                 )
 
 
+def test_no_training_of_a_page_takes_the_folder_of_another() -> None:
+    for page in PAGES:
+        trained: dict[str, list[str]] = {}
+        for place, words in commands():
+            if place.startswith(page.name) and words[1] in ("train", "finetune"):
+                name = words[words.index("--out") + 1] if "--out" in words else ""
+                assert not name or trained.setdefault(name, words) == words, f"{place}: {name}"
+
+
 def test_every_link_leads_somewhere() -> None:
     for page in COURSE.glob("*.md"):
         text = page.read_text(encoding="utf-8")
