@@ -194,6 +194,37 @@ def finished_run(path: Any, model: str) -> "RunFolder":
     return run
 
 
+def check_same_but(run: "RunFolder", other: "RunFolder", keys: Sequence[str]) -> None:
+    """Refuse two runs unless their recipes differ in some of these keys, and in nothing else that
+    decides what is learned."""
+    from glassformer.training.run_folder import changes_between, fingerprint
+
+    first, second = (fingerprint(each.recipe(), 0) for each in (run, other))
+    ignored = {f"training.{key}" for key in ("device", "precision", "num_threads")}
+    if "data.paths" in keys:  # other texts may have other words
+        ignored |= {"model.vocab_size", "tokenizer.vocab_size"}
+    changes = [each for each in changes_between(first, second) if each[0] not in ignored]
+    if not any(key in keys for key, *_ in changes):
+        names = joined(keys)
+        raise Wrong(f"both runs have the same {names}", "the experiment is what differs.")
+    for key, before, now in changes:
+        if key not in keys:
+            raise Wrong(
+                f"the runs also differ in {key}: {before!r} and {now!r}",
+                "change one thing at a time, or nobody knows what made the difference.",
+            )
+
+
+def final_scores(run: "RunFolder") -> dict[str, Any]:
+    """The scores of a run on its test data."""
+    from glassformer.training.report import read_test
+
+    test = read_test(run.path)
+    if test is None:
+        raise Wrong(f"the run in {run.path} was not tested", "train it with test_data.")
+    return test.scores
+
+
 def _described(inputs: Sequence[Any], options: dict[str, Any]) -> str:
     each = [_shape(value) for value in inputs]
     each += [f"{name}={_shape(value)}" for name, value in options.items()]

@@ -66,3 +66,58 @@ def test_a_run_that_shows_nothing_is_refused(text: Path, tmp_path: Path) -> None
     assert "no head of this run looks back" in said("previous_token_head", run, 0, 0)
     assert "is not the folder of a run" in said("previous_token_head", tmp_path, 0, 0)
     assert "is not the folder of a run" in said("previous_token_head", 3, 0, 0)
+
+
+# --- a bag of words is blind to order ---
+
+WORDS = {"sea": "ship wave fish salt sail", "town": "road shop tram lamp park"}
+
+
+def write_table(path: Path, count: int, seed: int, shuffle: bool) -> None:
+    drawn, order = random.Random(seed), random.Random(1)
+    lines = ["text,label"]
+    for _ in range(count):
+        label = drawn.choice(sorted(WORDS))
+        words = drawn.choices([*WORDS[label].split(), "the", "a", "of"], k=6)
+        if shuffle:
+            order.shuffle(words)
+        lines.append(f"{' '.join(words)},{label}")
+    path.write_text("\n".join(lines))
+
+
+def bag(folder: Path, name: str, *, shuffle: bool = False, preset: str = "lecture") -> Path:
+    paths = folder / f"{name}-train.csv", folder / f"{name}-test.csv"
+    for path, count, seed in zip(paths, (200, 60), (0, 1), strict=True):
+        write_table(path, count, seed, shuffle)
+    return Path(
+        glassformer.train(
+            "bag",
+            paths[0],
+            test_data=paths[1],
+            preset=preset,
+            out=folder / name,
+            max_steps=60,
+            settings=ONE_CORE,
+            quiet=True,
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def bag_in_order(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bag(tmp_path_factory.mktemp("bags"), "plain")
+
+
+def test_a_bag_that_learns_from_shuffled_words_is_accepted(bag_in_order: Path) -> None:
+    shuffled = bag(bag_in_order.parent, "shuffled", shuffle=True)
+    verdict = said("words_in_another_order", bag_in_order, shuffled)
+    assert verdict == "words_in_another_order: passed"
+
+
+def test_runs_that_do_not_show_it_are_refused(bag_in_order: Path, looking_back: Path) -> None:
+    again = bag(bag_in_order.parent, "again")
+    pairs = bag(bag_in_order.parent, "pairs", shuffle=True, preset="small")
+    assert "the same data.paths" in said("words_in_another_order", bag_in_order, bag_in_order)
+    assert "on the same texts" in said("words_in_another_order", bag_in_order, again)
+    assert "reads pairs of words" in said("words_in_another_order", bag_in_order, pairs)
+    assert "not of a bag" in said("words_in_another_order", bag_in_order, looking_back)
