@@ -1,5 +1,5 @@
 """Trains ten small models and writes a page of each into build/pages, for the site. `make course`
-runs it; models that are there already are kept.
+runs it; models that are trained already are kept.
 
     python docs/ready.py [NAME …]
 """
@@ -190,15 +190,13 @@ READY = {
 
 
 def write(name: str, ready: Ready) -> None:
-    out = RUNS / name
-    if not (PAGES / f"{name}.html").is_file():
-        run = glassformer.train(
-            ready.model, data=ready.data(), out=out, force=True, quiet=True, **ready.options
-        )
-        seen = run.predictor.inspect(ready.input() if callable(ready.input) else ready.input)
-        draw(seen, PAGES / f"{name}.html")
-        glassformer.report(run, out=PAGES / f"{name}-report.html")
-        print(run.summary(), flush=True)
+    out, data = RUNS / name, ready.data()
+    if not (out / "report.html").is_file():
+        options = {"force": True, "quiet": True} | ready.options
+        print(glassformer.train(ready.model, data=data, out=out, **options).summary(), flush=True)
+    given = ready.input() if callable(ready.input) else ready.input
+    draw(glassformer.load(out).inspect(given), PAGES / f"{name}.html")
+    glassformer.report(out, out=PAGES / f"{name}-report.html")
 
 
 def main(names: list[str]) -> None:
