@@ -121,3 +121,59 @@ def test_runs_that_do_not_show_it_are_refused(bag_in_order: Path, looking_back: 
     assert "on the same texts" in said("words_in_another_order", bag_in_order, again)
     assert "reads pairs of words" in said("words_in_another_order", bag_in_order, pairs)
     assert "not of a bag" in said("words_in_another_order", bag_in_order, looking_back)
+
+
+# --- an encoder without positions ---
+
+
+def write_chases(path: Path, count: int, seed: int) -> None:
+    """The label is the animal that comes first."""
+    drawn, lines = random.Random(seed), ["text,label"]
+    for _ in range(count):
+        first, second = drawn.sample(["dog", "cat", "fox"], 2)
+        verb, how = drawn.choice(["chased", "met"]), drawn.choice(["", " old", " small"])
+        lines.append(f"the{how} {first} {verb} the {second},{first}")
+    path.write_text("\n".join(lines))
+
+
+def encoder(folder: Path, name: str, steps: int = 150, **shape: Any) -> Path:
+    for file, count, seed in (("train.csv", 400, 0), ("test.csv", 80, 1)):
+        write_chases(folder / file, count, seed)
+    size = {"d_model": 32, "context_length": 8, "dropout": 0.0, "attention_dropout": 0.0}
+    return Path(
+        glassformer.train(
+            "classifier",
+            folder / "train.csv",
+            test_data=folder / "test.csv",
+            preset="lecture",
+            out=folder / name,
+            max_steps=steps,
+            settings={"model": size | shape} | ONE_CORE,
+            quiet=True,
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def chases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs with and without positions."""
+    folder = tmp_path_factory.mktemp("chases")
+    for positions in ("learned", "none"):
+        encoder(folder, positions, positions=positions)
+    return folder
+
+
+def test_an_encoder_needs_positions(chases: Path) -> None:
+    verdict = said("without_positions", chases / "learned", chases / "none")
+    assert verdict == "without_positions: passed"
+
+
+def test_other_pairs_of_runs_are_refused(chases: Path, bag_in_order: Path) -> None:
+    learned, none = chases / "learned", chases / "none"
+    wider = encoder(chases, "wider", 2, positions="none", d_model=64)
+    short = [encoder(chases, f"short-{kind}", 2, positions=kind) for kind in ("learned", "none")]
+    assert "comes first" in said("without_positions", none, learned)
+    assert "in the second run only" in said("without_positions", learned, learned)
+    assert "also differ in model.d_model" in said("without_positions", learned, wider)
+    assert "has not learned the task" in said("without_positions", *short)
+    assert "not of a classifier" in said("without_positions", bag_in_order, none)

@@ -1,3 +1,3 @@
 """The notebooks of the course, in its order. Their text is in the Markdown files beside this."""
 
-NOTEBOOKS = ("baseline", "attention", "gpt", "translation", "images")
+NOTEBOOKS = ("baseline", "attention", "encoder", "gpt", "translation", "images")
