@@ -58,20 +58,23 @@ function makeHeadMaps(place, model, tokens, chosen, choose) {
     rows: length, columns: length, value: () => 0, colour: blues, size: 15, most: Math.min(15 * length, large.clientWidth - 40),
     label: `attention of head ${chosen.head} of layer ${chosen.layer}`, rowNames: tokens, columnNames: tokens,
   });
+  const masked = add(large, "p", { class: "masked-key" }, "masked: later tokens");
   let shown = null;
   canvas.addEventListener("pointermove", (event) => {
     const around = canvas.getBoundingClientRect();
     const [row, column] = [(event.clientY - around.top) / around.height, (event.clientX - around.left) / around.width]
       .map((share) => Math.max(0, Math.min(length - 1, Math.floor(share * length))));
-    if (shown) said.textContent = `${quotedToken(tokens[row])} at ${row} looks at ${quotedToken(tokens[column])} at ${column}: ${percent(shown(row, column))}`;
+    if (shown) said.textContent = `${quotedToken(tokens[row])} at ${row} looks at ${quotedToken(tokens[column])} at ${column}: ${shown(row, column) === null ? "masked" : percent(shown(row, column))}`;
   });
   return () => {
     const { layers: found } = model.pass;
-    const weight = (layer, head) => (row, column) => found[layer].shares[(head * length + row) * length + column];
-    maps.forEach((row, layer) => row.forEach((map, head) => paintCells(map, length, length, weight(layer, head), blues)));
-    const kept = Float64Array.from({ length: length ** 2 }, (_, n) => weight(chosen.layer, chosen.head)(Math.floor(n / length), n % length));
+    const isHidden = (row, column) => model.parts.mask && column > row;
+    const weight = (layer, head) => (row, column) => (isHidden(row, column) ? null : found[layer].shares[(head * length + row) * length + column]);
+    maps.forEach((row, layer) => row.forEach((map, head) => paintCells(map, length, length, weight(layer, head), bluesOf(1))));
+    const kept = Array.from({ length: length ** 2 }, (_, n) => weight(chosen.layer, chosen.head)(Math.floor(n / length), n % length));
     shown = (row, column) => kept[row * length + column];
-    paintCells(canvas, length, length, shown, blues);
+    paintCells(canvas, length, length, shown, bluesOf(1));
+    masked.hidden = !model.parts.mask;
   };
 }
 

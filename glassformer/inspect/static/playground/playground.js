@@ -71,6 +71,9 @@ for (const [style, meaning] of [["training", "the sequences of a step"], ["held-
   add(line, "span", { class: `key ${style}` });
   line.append(` ${meaning}`);
 }
+const guessingLine = add(lossHint, "span", { class: "meaning" });
+add(guessingLine, "span", { class: "key guess" });
+const guessingSaid = add(guessingLine, "span");
 const headPart = add(right, "section", { "aria-label": "Attention of every head" });
 add(headPart, "h2", {}, "Attention of every head");
 const headPlace = add(headPart, "div", { class: "head-maps" });
@@ -104,6 +107,7 @@ function useText(text) {
   if (page.isFresh) setModel(page.shape, alphabetOf(whole)); // nothing is lost
   const { ids, dropped, unknown } = page.alphabet.read(whole), split = splitText(ids);
   page.problem = ids.length >= LEAST_TEXT ? "" : `The text has ${number(ids.length)} characters${unknown.length ? " that the model knows" : ""}. To learn from it, it needs at least ${LEAST_TEXT}.`;
+  if (String(split.heldOut) !== String(page.heldOut)) page.curves.heldOut = []; // of another end of the text
   Object.assign(page, { training: split.training, heldOut: split.heldOut });
   const leftOut = dropped ? ` ${leftOutOf(dropped, unknown)}: start anew to learn them, too.` : "";
   aboutText.textContent = page.problem || `${counted(ids.length + dropped, "character")}, ${number(new Set(whole).size)} different ones.${leftOut}`;
@@ -131,6 +135,7 @@ function setModel(shape, alphabet) {
   page.curves = { training: [], heldOut: [], marks: [], guessing: Math.log(alphabet.size) };
   Object.assign(page, { samples: [], writer: null, random: makeRandom(1) });
   if (page.head.layer >= shape.num_layers || page.head.head >= shape.num_heads) page.head = { layer: 0, head: 0 };
+  guessingSaid.textContent = ` guessing: ln ${number(alphabet.size)}, for ${counted(alphabet.size - 1, "character")} and the end of the text`;
   const count = page.model.size;
   lead.textContent = `${number(count)} numbers, random at first, predict the next character of your text. Each step computes how the error depends on every one of them, and moves each a little the other way. Nothing leaves this page.`;
   numberLead.textContent = `One of the ${number(count)}, and what the last step did to it.`;
@@ -181,7 +186,7 @@ function step(isSlow = false) {
     loss, before, slope, terms: model.terms, gradient: model.gradient[at], mean: model.mean[at], square: model.square[at],
     after: model.values[at], rate: page.rate, steps, length, tokens: ids.map(page.alphabet.name), meaning: meaningOf(watched),
   };
-  if (steps % EVERY.heldOut === 0 || steps === 1) judge();
+  if (steps % EVERY.heldOut === 0 || !page.curves.heldOut.length) judge();
 }
 
 function judge() {
@@ -288,7 +293,7 @@ function redraw() {
   if (!page.model) return;
   const { training, heldOut } = page.curves, last = training.at(-1);
   lossSaid.textContent = last
-    ? `Step ${number(last[0])}: ${number(recent(training))}${heldOut.length ? `; held out ${number(heldOut.at(-1)[1])}` : ""}${page.isTraining ? ` · ${number(Math.round(speed * 10) / 10)} steps per second` : ""}`
+    ? `Step ${number(last[0])}: ${number(recent(training))}; held out ${heldOut.length ? number(heldOut.at(-1)[1]) : "not measured yet"}${page.isTraining ? ` · ${number(Math.round(speed * 10) / 10)} steps per second` : ""}`
     : "Press Train.";
   drawLoss(lossPlace, page.curves);
   if (page.lookedAt?.length) {
