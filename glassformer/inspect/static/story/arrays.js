@@ -5,12 +5,16 @@ function unpacked({ dtype, shape, data }) {
   return { data: dtype === "float32" ? new Float32Array(buffer) : fromHalves(buffer), shape };
 }
 
-// Unpacks a part of an object when it is first read: a long text has many layers, of which a reader
-// looks at a few.
+// A part of an object that is computed when it is first read.
+function whenRead(object, name, compute) {
+  const keep = (value) => Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
+  Object.defineProperty(object, name, { enumerable: true, configurable: true, set: keep, get: () => keep(compute())[name] });
+}
+
+// A long text has many layers, of which a reader looks at a few.
 function unpackLater(object, name) {
   const packed = object[name];
-  const keep = (value) => Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
-  Object.defineProperty(object, name, { enumerable: true, configurable: true, set: keep, get: () => keep(unpacked(packed))[name] });
+  whenRead(object, name, () => unpacked(packed));
 }
 
 // float16 → float32; in older browsers by a table of all 65,536 values.

@@ -106,20 +106,6 @@ function drawThumbs(place, stream) {
   })));
 }
 
-// Work that may wait until the page is drawn.
-const waiting = [];
-
-function later(work) {
-  waiting.push(work);
-  if (waiting.length > 1) return;
-  const some = () => {
-    const until = Date.now() + 12;
-    while (waiting.length && Date.now() < until) waiting.shift()();
-    if (waiting.length) setTimeout(some);
-  };
-  setTimeout(some);
-}
-
 // Long texts: the mean of the weights behind each pixel, from some of its queries.
 function paintThumb(canvas, stream, layer, head, size, high) {
   const step = stream.tokens.length / size, stepDown = stream.asking.length / high;

@@ -36,11 +36,11 @@ function liveScene(model, live, text, silent, found) {
     lens: readings?.map((layer) => layer.map((each) => topOf(each, 5, name, several))) ?? null,
     lensTotals: readings?.map((layer) => layer.map(logSum)) ?? null,
     projection: makeProjection(model, described, () => seen),
-    path: livePath(hidden),
     embeddings: found.embeddings && { entry: found.embeddings.entry, ...liveEmbeddings(model, described, ids, tokenName) },
     ...livePredictions(model, live, inputs, silent, () => seen),
     translated: live.streams.length > 1 ? following : null,
   };
+  whenRead(next, "path", () => livePath(hidden));
   next.insides = found.residual && liveInsides(next, model, live, () => seen);
   return next;
 }

@@ -37,6 +37,30 @@ function choose(changes) {
   keepInAddress();
 }
 
+// --- work that may wait until the page is drawn ---
+
+const waiting = [];
+let isAtWork = false;
+
+function later(work) {
+  waiting.push(work);
+  if (!isAtWork) setTimeout(workOn);
+  isAtWork = true;
+}
+
+// In slices: between two of them, the page answers.
+function workOn() {
+  const until = Date.now() + 12;
+  try {
+    while (waiting.length && Date.now() < until) waiting.shift()();
+  } finally {
+    isAtWork = waiting.length > 0;
+    if (isAtWork) setTimeout(workOn);
+  }
+}
+
+// --- the address ---
+
 // At once, and then at most four times a second: browsers refuse more.
 let isWritingAddress = false, isAddressOld = false;
 

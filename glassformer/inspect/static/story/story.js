@@ -48,7 +48,9 @@ let scene = written;
 let showAgain = () => show(written); // for another address
 const afterDrawing = [];
 
-function show(next) {
+// With `isPatient`, chapters out of view are drawn afterwards, in tasks of their own: the page answers
+// a letter before the next one is typed, which abandons what is not drawn by then.
+function show(next, isPatient = false) {
   scene = next;
   followers.length = 0;
   waiting.length = 0;
@@ -67,17 +69,32 @@ function show(next) {
   document.getElementById("about").textContent = aboutScene(scene);
   scene.parts ??= written.parts;
   drawWhole(document.getElementById("whole"), scene);
-  const place = globalThis.scrollY ?? 0;
+  const place = globalThis.scrollY ?? 0, drawings = [], rooms = isPatient ? roomsOfChapters() : new Map();
   for (const old of main.querySelectorAll("section.chapter")) old.remove();
   nav.textContent = "";
-  chapters.filter((chapter) => !chapter.isShown || chapter.isShown(scene)).forEach(drawChapter);
+  chapters.filter((chapter) => !chapter.isShown || chapter.isShown(scene)).forEach((chapter, n) => drawChapter(chapter, n, rooms.get(chapter.id), drawings));
   const end = add(nav, "span", { class: "nav-end" });
   drawNavLayers(end);
   addPresentButton(end);
   for (const act of afterDrawing) act();
-  lookAgain(true);
+  if (drawings.length) drawAfterwards(drawings);
+  else lookAgain(true);
   globalThis.scrollTo?.(0, place);
   markChapter();
+}
+
+// What the chapters have of the page: the height of each, and how far it is from the view.
+function roomsOfChapters() {
+  return new Map([...main.querySelectorAll("section.chapter")].map((section) => {
+    const { top, bottom } = section.getBoundingClientRect(), body = section.querySelector(".chapter-body");
+    return [section.id, { height: body.offsetHeight, away: Math.max(0, top - globalThis.innerHeight, -bottom) }];
+  }));
+}
+
+// The nearest ones first; `drawings` are { away, draw }.
+function drawAfterwards(drawings) {
+  drawings.sort((one, other) => one.away - other.away).forEach(({ draw }) => later(draw));
+  later(() => lookAgain(true));
 }
 
 // An empty page: there is no story of what the reader asked for.
@@ -102,8 +119,9 @@ function openingToken({ focus, main }) {
 }
 
 // A chapter has an id, a title, and a function that draws it; if it has an equation (parts of a line,
-// see prose.js) and a note, or functions that return them, they stand below its title.
-function drawChapter(chapter, number) {
+// see prose.js) and a note, or functions that return them, they stand below its title. With a room that
+// is not in view, its drawing is added to `drawings`, and it keeps its height until then.
+function drawChapter(chapter, number, room, drawings) {
   const section = add(main, "section", { id: chapter.id, class: "chapter", "aria-labelledby": `${chapter.id}-title` });
   const head = add(section, "header", { class: "chapter-head" });
   const title = add(head, "h2", { id: `${chapter.id}-title` });
@@ -113,12 +131,23 @@ function drawChapter(chapter, number) {
   fold.addEventListener("click", () => setFolded(chapter.id, fold.getAttribute("aria-expanded") === "true"));
   drawEquation(head, chapter.equation);
   const body = add(section, "div", { id: `${chapter.id}-body`, class: "chapter-body" }), drawn = scene;
+  let isDue = !room?.away;
+  if (!isDue) {
+    body.style.minHeight = `${room.height}px`;
+    body.setAttribute("aria-busy", "true");
+    drawings.push({ away: room.away, draw: () => {
+      isDue = true;
+      if (!body.hidden && !body.childNodes.length) drawBody(body, chapter, drawn);
+      body.style.minHeight = "";
+      body.removeAttribute("aria-busy");
+    } });
+  }
   follow(["folded", "present", "chapter"], () => {
     const isOpen = state.present ? state.chapter === chapter.id : !foldedChapters().includes(chapter.id);
     fold.setAttribute("aria-expanded", isOpen);
     body.hidden = !isOpen;
     section.classList.toggle("presented", isOpen);
-    if (isOpen && !body.childNodes.length) drawBody(body, chapter, drawn);
+    if (isOpen && isDue && !body.childNodes.length) drawBody(body, chapter, drawn);
   });
   const link = add(nav, "a", { href: `#chapter=${chapter.id}` }, chapter.title);
   link.addEventListener("click", (event) => { // the address holds the state
@@ -221,7 +250,7 @@ async function comeAlive() {
   const asWritten = input.value; // with line breaks as the browser keeps them
   const translation = written.streams.length > 1 ? add(place, "p", { class: "translation", dir: "auto", "aria-live": "polite" }) : null;
   const said = add(place, "p", { class: "said warning", "aria-live": "polite" });
-  const draw = () => {
+  const draw = (isPatient = false) => {
     if (input.value !== (state.text ?? asWritten)) input.value = state.text ?? asWritten;
     const silent = possibleHeads(written);
     let next;
@@ -239,14 +268,14 @@ async function comeAlive() {
     const off = silent.map(([layer, head, group]) => `head ${head} of layer ${layer}${group ? ` (${group})` : ""}`).join(", ");
     said.textContent = off && `Switched off: ${off}.`;
     if (translation) translation.textContent = readerOf(data.live, data.live.streams.at(-1)).decode(next.translated ?? next.main.ids).trim() || "(nothing)";
-    show(next);
+    show(next, isPatient);
   };
   input.addEventListener("input", () => {
     Object.assign(state, { token: null, key: null, step: null });
     choose({ text: input.value === asWritten ? null : input.value });
   });
-  watch(["text", "off"], draw);
-  showAgain = draw;
+  watch(["text", "off"], () => draw(true));
+  showAgain = () => draw();
   draw();
 }
 
