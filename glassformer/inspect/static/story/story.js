@@ -77,8 +77,7 @@ function show(next, isPatient = false) {
   drawNavLayers(end);
   addPresentButton(end);
   for (const act of afterDrawing) act();
-  if (drawings.length) drawAfterwards(drawings);
-  else lookAgain(true);
+  drawAfterwards(drawings);
   globalThis.scrollTo?.(0, place);
   markChapter();
 }
@@ -91,10 +90,11 @@ function roomsOfChapters() {
   }));
 }
 
-// The nearest ones first; `drawings` are { away, draw }.
+// The nearest ones first; `drawings` are { away, draw }. A number that is kept may be in any of them.
 function drawAfterwards(drawings) {
   drawings.sort((one, other) => one.away - other.away).forEach(({ draw }) => later(draw));
-  later(() => lookAgain(true));
+  if (!drawings.length || !looking.isLocked) return void lookAgain(true);
+  later(() => { if (looking.isLocked) lookAgain(true); });
 }
 
 // An empty page: there is no story of what the reader asked for.
@@ -257,7 +257,7 @@ async function comeAlive() {
     try {
       next = state.text === null && !silent.length ? written : liveScene(model, data.live, state.text ?? written.text, silent, written);
     } catch (error) {
-      said.textContent = `This text cannot be shown: ${error.message}.`;
+      said.textContent = `This text cannot be shown: ${error.message}. The page shows the last text that could be read.`;
       show(scene); // the last text stays, with a token of its own
       return;
     }
