@@ -92,6 +92,39 @@ def test_it_learns_by_pointer_and_a_step_is_written_out(browser: Browser) -> Non
     assert narrow > wide / 3  # no style of another page
 
 
+def test_a_held_out_loss_is_that_of_the_text(browser: Browser) -> None:
+    write_text(browser, TEXT)
+    count = len({*TEXT})
+    assert f"ln {count + 1} ({count} characters and the end of the text)" in said(
+        browser, "[aria-label=Loss] .hint"
+    )
+    browser.click(ONE_STEP, 1)
+    assert re.search(r"held out \d", said(browser, ".beside"))
+    write_text(browser, TEXT[::-1])
+    assert said(browser, ".beside").endswith("held out not measured yet")
+    browser.click(ONE_STEP, 1)
+    assert re.search(r"held out \d", said(browser, ".beside"))
+
+
+def test_a_step_and_its_number_are_seen_together(browser: Browser) -> None:
+    browser.window(1280, 720)
+    browser.click(ONE_STEP, 1)
+    browser.value("scrollTo(0, 0)")
+    places = "[...document.querySelectorAll('.buttons, .written')].map((each) => each.offsetTop)"
+    assert max(browser.value(places)[:5]) < 680
+
+
+def test_what_the_mask_hides_is_grey_as_long_as_there_is_one(browser: Browser) -> None:
+    corner = """(() => { const canvas = document.querySelector('.one-head canvas');
+      return [...canvas.getContext('2d').getImageData(canvas.width - 1, 0, 1, 1).data]; })()"""
+    legend = "document.querySelector('.masked-key').hidden"
+    assert browser.value(corner)[:3] == [128] * 3
+    assert not browser.value(legend)
+    browser.click(".switches input")
+    assert browser.value(corner)[:3] != [128] * 3
+    assert browser.value(legend)
+
+
 def test_a_number_is_chosen_by_pointer_and_by_arrow_keys(browser: Browser) -> None:
     x, y = browser.spot(".weights canvas")
     browser.press(x + 2, y + 2)  # the middle lies between two cells
@@ -280,7 +313,8 @@ def test_without_scripts_the_page_says_what_it_needs(browser: Browser) -> None:
         root = browser.call("DOM.getDocument", depth=-1)["root"]["nodeId"]
         found = browser.call("DOM.querySelector", nodeId=root, selector="noscript")["nodeId"]
         html = browser.call("DOM.getOuterHTML", nodeId=found)["outerHTML"]
-        assert "This page needs JavaScript." in html
+        assert "a small GPT learns" in html
+        assert "It needs JavaScript, and sends nothing anywhere." in html
         box = browser.call("DOM.getBoxModel", nodeId=found)["model"]  # an error, if it is not drawn
         assert box["width"] > 100
     finally:

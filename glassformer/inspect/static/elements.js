@@ -84,6 +84,7 @@ const isFromRight = (text) => {
 function visible(token) {
   const signs = { "\n": "⏎", "\r": "⏎", "\t": "⇥" };
   const label = token.trim() || Array.from(token, (one) => signs[one] ?? "␣").join("") || "∅";
+  if (/^[\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff]$/.test(label)) return `U+${label.charCodeAt(0).toString(16).toUpperCase()}`;
   return label.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, (one) => {
     return `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`;
   });

@@ -16,7 +16,7 @@ function meansOf(points) {
 // `marks` are [step, what changed]; `guessing` is the loss of a model that knows nothing.
 function drawLoss(place, { training, heldOut, marks, guessing }) {
   place.textContent = "";
-  const width = Math.max(240, place.clientWidth), height = 190;
+  const width = Math.max(240, place.clientWidth), height = 170;
   const svg = add(place, "svg", { width, height, role: "img", "aria-label": "loss by step" });
   const box = { left: 40, right: width - 12, top: 12, bottom: height - 40 };
   const lines = [["curve training", meansOf(training)], ["curve held-out", heldOut]];

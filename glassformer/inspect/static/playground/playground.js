@@ -66,7 +66,7 @@ const lossHead = add(lossPart, "h2", {}, "Loss ");
 const lossSaid = add(lossHead, "span", { class: "beside" });
 const lossPlace = add(lossPart, "div");
 const lossHint = add(lossPart, "p", { class: "hint" });
-for (const [style, meaning] of [["training", "the sequences of a step"], ["held-out", "the end of your text, which it never learns from"]]) {
+for (const [style, meaning] of [["training", "sequences of a step"], ["held-out", "held out: the end of your text"]]) {
   const line = add(lossHint, "span", { class: "meaning" });
   add(line, "span", { class: `key ${style}` });
   line.append(` ${meaning}`);
@@ -74,19 +74,21 @@ for (const [style, meaning] of [["training", "the sequences of a step"], ["held-
 const guessingLine = add(lossHint, "span", { class: "meaning" });
 add(guessingLine, "span", { class: "key guess" });
 const guessingSaid = add(guessingLine, "span");
-const headPart = add(right, "section", { "aria-label": "Attention of every head" });
+const stepPart = add(right, "section", { "aria-label": "One number" });
+const stepHead = add(stepPart, "h2", {}, "One number ");
+const watchedSaid = add(stepHead, "span", { class: "beside" });
+const stepPlace = add(stepPart, "dl", { class: "steps" });
+
+const headPart = add(main, "section", { "aria-label": "Attention of every head" });
 add(headPart, "h2", {}, "Attention of every head");
 const headPlace = add(headPart, "div", { class: "head-maps" });
 
-const numberPart = add(main, "section", { class: "number", "aria-label": "One number" });
-add(numberPart, "h2", {}, "One number");
-const numberLead = add(numberPart, "p", { class: "lead" });
+const numberPart = add(main, "section", { class: "number", "aria-label": "Choose the number" });
+add(numberPart, "h2", {}, "Choose the number");
 const nameLine = add(numberPart, "p", { class: "settings" });
 const mapPlace = add(numberPart, "div", { class: "scroll" });
 const mapHint = add(numberPart, "p", { class: "hint" });
-const numberBoard = add(numberPart, "div", { class: "board" });
-const valuePlace = add(numberBoard, "div");
-const stepPlace = add(numberBoard, "dl", { class: "steps" });
+const valuePlace = add(numberPart, "div");
 
 const folderPart = add(main, "section", { class: "folder", "aria-label": "Save and load" });
 add(folderPart, "h2", {}, "Keep the model");
@@ -135,10 +137,9 @@ function setModel(shape, alphabet) {
   page.curves = { training: [], heldOut: [], marks: [], guessing: Math.log(alphabet.size) };
   Object.assign(page, { samples: [], writer: null, random: makeRandom(1) });
   if (page.head.layer >= shape.num_layers || page.head.head >= shape.num_heads) page.head = { layer: 0, head: 0 };
-  guessingSaid.textContent = ` guessing: ln ${number(alphabet.size)}, for ${counted(alphabet.size - 1, "character")} and the end of the text`;
+  guessingSaid.textContent = ` guessing: ln ${number(alphabet.size)} (${counted(alphabet.size - 1, "character")} and the end of the text)`;
   const count = page.model.size;
   lead.textContent = `${number(count)} numbers, random at first, predict the next character of your text. Each step computes how the error depends on every one of them, and moves each a little the other way. Nothing leaves this page.`;
-  numberLead.textContent = `One of the ${number(count)}, and what the last step did to it.`;
   const matrices = page.model.list.filter(([, dims]) => dims.length === 2).map(([name]) => [name, name]);
   if (!matrices.some(([name]) => name === page.watched.name)) page.watched = { name: matrices[0][0], index: 0 };
   nameLine.textContent = "";
@@ -320,6 +321,7 @@ function watchNumber(name, index, hasFocus = false) {
   page.map.paint();
   if (hasFocus) page.map.canvas.focus();
   drawValue(valuePlace, page.past);
+  watchedSaid.textContent = `one of ${number(page.model.size)}: row ${Math.floor(index / columns)}, column ${index % columns} of ${name}`;
   mapHint.textContent = `Blue: positive; orange: negative. Press on a number to choose it.${rows > columns ? " The matrix lies on its side: each of its rows is a column here." : ""}`;
   showStep();
 }
@@ -333,7 +335,7 @@ function labelOf({ name, index }) {
 // The last step of the chosen number, if there was one.
 function showStep() {
   if (page.last) writeStep(stepPlace, page.last);
-  else stepPlace.textContent = `${labelOf(page.watched)}. Press One step: its step is written out here.`;
+  else stepPlace.textContent = `${labelOf(page.watched)}. Press One step: its step is written out here. Choose another number below.`;
 }
 
 // What a number is for, in a sentence.
