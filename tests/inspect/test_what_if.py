@@ -155,6 +155,29 @@ def test_a_mask_stays_where_it_is_when_words_of_other_lengths_are_exchanged(
 
 
 @needs_chromium
+def test_what_is_left_out_is_struck_out_in_all_equations(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page(story(positions="relative", qk_norm=True)), encoding="utf-8")
+    browser.open(file.as_uri())
+    browser.wait("document.querySelectorAll('.ask').length === 1")
+    lines = "[...document.querySelectorAll('#what_if .switch .equation')].map((e) => e.textContent)"
+    product = "norm(query) · norm(key)ᵀ / √d"
+    assert browser.value(lines) == [
+        f"softmax({product})",
+        f"score = {product} + bias of the distance",
+        f"softmax({product} + mask)",
+    ]
+    struck = "[...document.querySelectorAll('#what_if .struck')].map((e) => e.textContent.trim())"
+    browser.click("#what_if .switch button", 0)
+    assert browser.value(struck) == ["/ √d"] * 3
+    browser.click("#what_if .switch button", 2)
+    assert browser.value(struck) == [*["/ √d"] * 3, "+ mask"]
+    for chapter in ("attention", "computation"):
+        head = browser.value(f"document.querySelector('#{chapter} .equation').textContent")
+        assert product in head
+
+
+@needs_chromium
 @pytest.mark.parametrize("pooling", ["first", "last"])
 def test_a_label_that_is_read_from_one_token_changes_when_that_moves(
     pooling: str, browser: Browser, tmp_path: Path
@@ -279,6 +302,7 @@ def test_the_cache_is_followed_by_keys_and_its_counts_add_up(
     [
         ("vit", "chapter “What if” is", "models of images do not run"),
         ("rnn-lm", "chapters “What if” and “The KV cache” are", "no keys and values to keep"),
+        ("encoder", "chapter “What if” is", "there is no prediction to compare"),
         ("bag", "chapter “What if” is", "the model has no scores to divide by √d and no causal"),
     ],
 )

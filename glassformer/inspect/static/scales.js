@@ -49,7 +49,7 @@ function drawAxes(svg, x, y, box, names, format = number) {
     add(group, "line", { class: "grid", x1: left, x2: right, y1: place, y2: place });
     add(group, "text", { x: left - 6, y: place + 4, "text-anchor": "end" }, format(tick));
   }
-  const most = Math.max(2, Math.round((right - left) / 90));
+  const most = Math.max(2, Math.round((right - left) / (names.every ?? 90)));
   let last = -Infinity;
   for (const tick of x.isLog ? logTicks(x.domain) : ticks(x.domain, most)) {
     const place = x(tick), text = number(tick);

@@ -3,6 +3,9 @@
 const THUMB = 64, MOST_LINES = 80;
 const QUERY = { text: "query", kind: "query" }, KEY = { text: "key", kind: "key" }, VALUE = { text: "value", kind: "value" };
 
+// query · keyᵀ / √d; some models normalise both first.
+const scaledProduct = ({ wiring }) => (wiring?.qk_norm ? ["norm(", QUERY, ") · norm(", KEY, ")ᵀ / √d"] : [QUERY, " · ", KEY, "ᵀ / √d"]);
+
 // What is added to the scores of a model: a number for each distance, and −∞ where nothing may look.
 function addedToScores({ layers, bias, causal }) {
   const isMasked = causal || layers.some(({ windows }) => windows?.length > 1);
@@ -12,7 +15,7 @@ function addedToScores({ layers, bias, causal }) {
 chapters.push({
   id: "attention",
   title: "Attention",
-  equation: (scene) => ["weights = softmax(", QUERY, " · ", KEY, "ᵀ / √d", ...addedToScores(lookOf(scene)), ")"],
+  equation: (scene) => ["weights = softmax(", ...scaledProduct(lookOf(scene)), ...addedToScores(lookOf(scene)), ")"],
   note: ({ main }) => {
     const { picture } = main, [unit, how] = [oneOf(main), picture ? "" : ", click to keep it"];
     const others = main.causal ? "itself and those before it" : main.layers[0].windows ? "others in its window" : "others";

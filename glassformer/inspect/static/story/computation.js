@@ -3,7 +3,7 @@
 chapters.push({
   id: "computation",
   title: "One weight, step by step",
-  equation: (scene) => [{ text: "output", kind: "output" }, " = Σ softmax(", QUERY, " · ", KEY, " / √d", ...addedToScores(lookOf(scene)), ") · ", VALUE],
+  equation: (scene) => [{ text: "output", kind: "output" }, " = Σ softmax(", ...scaledProduct(lookOf(scene)), ...addedToScores(lookOf(scene)), ") · ", VALUE],
   note: "The arithmetic behind one line of the picture above, with the numbers of the model. Point at any cell to see what it was computed from.",
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
@@ -26,8 +26,9 @@ function writeOut(box, stream, said) {
   const asks = vectorAt(parts.query, width, query), answers = vectorAt(parts.key, width, key);
   const [from, to] = [nameAmong(askingStream(stream), layer, query), nameAmong(stream, layer, key)];
   writeProse(said, ["Layer ", layerPick(stream), ", head ", headPick(stream), ": how much ", placePick(askingStream(stream), layer, stream.place, query, "query token", "query"), " looks at ", placePick(stream, layer, "key", key, "key token", "key"), "."]);
-  addStep(box, "query", `query of ${from}`, asks, ["query", ...at, query]);
-  addStep(box, "key", `key of ${to}`, answers, ["key", ...at, key]);
+  const [queryName, keyName] = stream.wiring?.qk_norm ? ["norm(query)", "norm(key)"] : ["query", "key"];
+  addStep(box, "query", `${queryName} of ${from}`, asks, ["query", ...at, query]);
+  addStep(box, "key", `${keyName} of ${to}`, answers, ["key", ...at, key]);
   addStep(box, "", "products, number by number", Array.from(asks, (each, n) => each * answers[n]), ["product", ...at, query, key]);
   const sum = dotOf(asks, answers), root = Math.sqrt(width), bias = biasOf(stream, layer, head, query, key);
   const score = term(number(sum / root + bias), "score", ref("score", ...at, query, key));

@@ -2,6 +2,8 @@
 
 const SHOWN_UNITS = 12, SHOWN_PUSHES = [3, 2]; // of those it makes likelier, and less likely
 const ACTIVATION_NAMES = { gelu: "GELU", gelu_tanh: "GELU (tanh)", quick_gelu: "QuickGELU", relu: "ReLU", silu: "SiLU", swiglu: "SiLU", tanh: "tanh" };
+// What the matrices of the layer are multiplied by, in equations.
+const feedInput = ({ pre_norm: isPre }) => (isPre ? "norm(x)" : "x");
 const activationSign = (activation) => ACTIVATION_NAMES[activation].split(" ")[0]; // in equations
 
 chapters.push({
@@ -35,8 +37,8 @@ chapters.push({
 });
 
 // The sums of the layer, with its norm before it or after it.
-function feedEquation({ pre_norm: isPre, has_bias: hasBias }, activation) {
-  const x = isPre ? "norm(x)" : "x", bias = hasBias ? " + b" : "", name = activationSign(activation);
+function feedEquation(wiring, activation) {
+  const { pre_norm: isPre, has_bias: hasBias } = wiring, x = feedInput(wiring), bias = hasBias ? " + b" : "", name = activationSign(activation);
   const up = `W_up · ${x}${bias}`, hidden = activation === "swiglu" ? `(${name}(W_gate · ${x}${bias}) ⊙ (${up}))` : `${name}(${up})`;
   const sum = `x + W_down · ${hidden}${bias}`;
   return [isPre ? `x ← ${sum}` : `x ← norm(${sum})`];
@@ -68,12 +70,12 @@ function writeUnits(said, scene, layer, t, units) {
 
 function drawCurve(box, scene, layer, t, units) {
   const { activation } = scene.residual, act = ACTIVATIONS[activation], inputs = readByActivation(units);
-  const width = Math.min(400, box.clientWidth || 400), height = 320, frame = { left: 44, right: width - 8, top: 12, bottom: height - 44 };
+  const width = Math.min(400, box.clientWidth || 400), height = 334, frame = { left: 44, right: width - 8, top: 26, bottom: height - 44 };
   const svg = add(box, "svg", { width, height, role: "group", "aria-label": "activation function, with the strongest units as points" });
   const reach = [Math.min(-3, ...inputs), Math.max(3, ...inputs)];
   const x = scale(domainOf(reach), [frame.left, frame.right]), y = scale(domainOf([...reach, -0.2].map(act).concat(-0.3)), [frame.bottom, frame.top]);
   drawCounts(svg, inputs, x, frame);
-  drawAxes(svg, x, y, frame, { x: `${units.gates ? "gate" : "hidden unit"} before the activation` });
+  drawAxes(svg, x, y, frame, { x: `${units.gates ? "gate" : "hidden unit"} before the activation`, y: "after the activation", every: 36 });
   const steps = Array.from({ length: 121 }, (_, n) => x.domain[0] + ((x.domain[1] - x.domain[0]) * n) / 120);
   add(svg, "path", { class: "curve", d: pathOf(steps.map((each) => [rounded(x(each)), rounded(y(act(each)))])) });
   const at = (unit) => [rounded(x(inputs[unit])), rounded(y(act(inputs[unit])))];
@@ -87,7 +89,7 @@ function drawCurve(box, scene, layer, t, units) {
     return means(group, "unit", layer, t, unit);
   });
   rove(svg, points, 1, shown.indexOf(chosen));
-  setCaption(box, `${ACTIVATION_NAMES[activation]}: every dot is a hidden unit, the large ones are the strongest${units.gates ? "; what leaves the gate multiplies W_up · x" : ""}. Grey: how many units there are at each place.`);
+  setCaption(box, `${ACTIVATION_NAMES[activation]}: every dot is a hidden unit, the large ones are the strongest${units.gates ? `; what leaves the gate multiplies W_up · ${feedInput(scene.main.wiring)}` : ""}. Grey: how many units there are at each place.`);
   describe(box, `${ACTIVATION_NAMES[activation]} of the strongest units: ${units.order.map((unit) => `${unit}: ${inSum(inputs[unit])} → ${inSum(act(inputs[unit]))}`).join("; ")}`);
 }
 
@@ -108,7 +110,7 @@ function drawUnits(box, scene, layer, t, units) {
   const { why } = scene.residual, chosen = chosenUnit(layer, units);
   const table = add(add(box, "div", { class: "scroll" }), "table", { class: "units" });
   const numbersBefore = units.gates ? 4 : 3; // columns
-  const names = ["unit", ...(units.gates ? ["gate", "W_up · x"] : ["before"]), "after", "length added", ...(why === null ? ["likelier", "less likely"] : [])];
+  const names = ["unit", ...(units.gates ? ["gate", `W_up · ${feedInput(scene.main.wiring)}`] : ["before"]), "after", "length added", ...(why === null ? ["likelier", "less likely"] : [])];
   const head = add(add(table, "thead"), "tr"), body = add(table, "tbody");
   names.forEach((name, n) => add(head, "th", { scope: "col", class: n >= numbersBefore ? "left" : "" }, name));
   const lengthOfUnit = (unit) => Math.abs(units.after[unit]) * units.lengths[unit], most = lengthOfUnit(units.order[0]) || 1;
@@ -145,10 +147,10 @@ function fillPushes(cells, sides) {
 
 function writeUnit(box, scene, layer, t, units) {
   const unit = chosenUnit(layer, units), weights = scene.insides.weights(layer, unit), place = [layer, t, unit];
-  const { activation } = scene.residual, { before, gates, after, input } = units, isPre = scene.main.wiring.pre_norm;
+  const { activation } = scene.residual, { before, gates, after, input } = units;
   const name = quotedAmong(scene.main.tokens, t), fact = activationSign(activation);
   if (weights) {
-    addStep(box, "query", `${isPre ? "norm(x)" : "x"}, the vector of ${name}`, input, ["feed-input", layer, t]);
+    addStep(box, "query", `${feedInput(scene.main.wiring)}, the vector of ${name}`, input, ["feed-input", layer, t]);
     const rows = gates ? [["W_gate", "gate-row", weights.gate, gates], ["W_up", "up-row", weights.up, before]] : [["W_up", "up-row", weights.up, before]];
     for (const [matrix, kind, { row, bias }, values] of rows) {
       addStep(box, "key", `row ${unit} of ${matrix}`, row, [kind, ...place]);
@@ -205,9 +207,9 @@ declare("unit", {
     const units = scene.insides.units(layer, t), weights = scene.insides.weights(layer, unit), { activation } = scene.residual;
     const { before, gates, after, lengths, input } = units, fact = activationSign(activation), first = readByActivation(units)[unit];
     const product = (matrix, part, value) => {
-      if (!part) return [`row ${unit} of ${matrix} · x`, ...equals(value), " (this page does not carry the weights of the model)"];
+      if (!part) return [`row ${unit} of ${matrix} · ${feedInput(scene.main.wiring)}`, ...equals(value), " (this page does not carry the weights of the model)"];
       const terms = Array.from(part.row, (weight, k) => [weight * input[k], [`${signed(weight)} · `, term(signed(input[k]), "query", ref("feed-input", layer, t, k))]]);
-      return [`row ${unit} of ${matrix} · x = `, ...sumParts(terms), ...(part.bias ? [` + bias ${signed(part.bias)}`] : []), ...equals(value)];
+      return [`row ${unit} of ${matrix} · ${feedInput(scene.main.wiring)} = `, ...sumParts(terms), ...(part.bias ? [` + bias ${signed(part.bias)}`] : []), ...equals(value)];
     };
     const opened = ACTIVATIONS[activation](first);
     return [

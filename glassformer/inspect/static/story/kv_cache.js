@@ -10,7 +10,10 @@ const isWriter = (scene) => isSampled(scene) && scene.main.causal;
 chapters.push({
   id: "kv_cache",
   title: "The KV cache",
-  equation: ["K ← [K; ", KEY, "],  V ← [V; ", VALUE, "],  output = softmax(", QUERY, " · Kᵀ / √d) · V"],
+  equation: ({ main: { wiring } }) => {
+    const [before, after] = wiring?.qk_norm ? ["norm(", ")"] : ["", ""];
+    return [`K ← [K; ${before}`, KEY, `${after}],  V ← [V; `, VALUE, `],  output = softmax(${before}`, QUERY, `${after} · Kᵀ / √d) · V`];
+  },
   note: "When a model writes, it reads one more token at each step. Because of the causal mask, earlier tokens do not see the new one: their keys and values stay as they are, so they are kept, and only those of the new token are computed.",
   isShown: (scene) => Boolean(scene.live) && isWriter(scene),
   draw(place, scene) {

@@ -31,7 +31,7 @@ function drawTags(place, scene) {
 // One prediction for all of the input: rows are layers, columns the labels.
 function drawLabelLens(place, scene) {
   add(place, "h3", {}, "What each layer would predict");
-  const box = addFigure(place, { name: "What each layer would predict", style: "wide", caption: "The states after each layer, read as if it were the last. The stronger the colour, the larger the probability." });
+  const box = addFigure(place, { name: "What each layer would predict", style: "wide", caption: "The states after each layer, read as if it were the last. The stronger the colour, the larger the probability. Bold: above 50%." });
   const names = scene.predictions[0].options.map(({ token }) => token);
   const table = add(add(box, "div", { class: "scroll" }), "table", { class: "lens of-labels" });
   const head = add(add(table, "thead"), "tr");
@@ -44,7 +44,7 @@ function drawLabelLens(place, scene) {
     for (const name of names) {
       const share = shares.get(name) ?? 0, cell = add(row, "td", {}, shares.has(name) ? percent(share) : "");
       cell.style.setProperty("--share", share);
-      cell.classList.toggle("sure", share > 0.6);
+      cell.classList.toggle("sure", share > 0.5);
     }
   }
 }
@@ -54,7 +54,7 @@ function drawLabelLens(place, scene) {
 function drawMembers(place, scene) {
   add(place, "h3", {}, "Whose answer it is");
   const [layers, bag] = scene.members.map(({ weight }) => number(weight));
-  const box = addFigure(place, { name: "Whose answer it is", style: "wide", caption: `Layers and a bag of n-grams beside them predict together: logit = a · layers + b · bag, with a = ${layers} and b = ${bag}. ${scene.members[0].weight ? "Attention shows only how the layers read the text. " : ""}Alone: the probabilities that the logits of one member give.` });
+  const box = addFigure(place, { name: "Whose answer it is", style: "wide", caption: `Layers and a bag of n-grams beside them predict together: logit = a · layers + b · bag, with a = ${layers} and b = ${bag}. ${scene.members[0].weight ? "Attention shows only how the layers read the text. " : ""}Alone: the probabilities that the logits of one member give. Bold: above 50%.` });
   const table = add(add(box, "div", { class: "scroll" }), "table", { class: "lens of-labels" });
   const head = add(add(table, "thead"), "tr");
   for (const name of ["", "a · layers", "+ b · bag", "= logit", "layers alone", "bag alone", "together"]) add(head, "th", { scope: "col" }, name);
@@ -66,7 +66,7 @@ function drawMembers(place, scene) {
     shares.forEach((part, n) => {
       const cell = means(add(row, "td", {}, percent(part[label])), "member-share", n, label);
       cell.style.setProperty("--share", part[label]);
-      cell.classList.toggle("sure", part[label] > 0.6);
+      cell.classList.toggle("sure", part[label] > 0.5);
     });
   }
 }

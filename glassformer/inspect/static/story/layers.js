@@ -41,7 +41,7 @@ const angleOf = (cosine) => (180 / Math.PI) * Math.acos(Math.max(-1, Math.min(1,
 function drawLens(place, scene) {
   add(place, "h3", {}, "What each layer would predict");
   const said = add(place, "p", { class: "said" });
-  const box = addFigure(place, { name: "What each layer would predict", of: ["token"], style: "wide", caption: "Columns are tokens, rows are layers, the last one on top. A cell has the likeliest token; the stronger its colour, the larger the probability." });
+  const box = addFigure(place, { name: "What each layer would predict", of: ["token"], style: "wide", caption: "Columns are tokens, rows are layers, the last one on top. A cell has the likeliest token; the stronger its colour, the larger the probability. Bold: above 50%." });
   let drawn = null;
   follow(["token"], () => {
     const around = windowAround(state.token, scene.main.tokens.length, LENS_WINDOW);

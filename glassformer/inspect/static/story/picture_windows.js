@@ -3,7 +3,7 @@
 chapters.push({
   id: "windows",
   title: "Windows and their shift",
-  equation: ({ main }) => [...(hasShift(main) ? ["roll → "] : []), "windows → softmax(", QUERY, " · ", KEY, "ᵀ / √d", ...addedToScores(main), ")", ...(hasShift(main) ? [" → roll back"] : [])],
+  equation: ({ main }) => [...(hasShift(main) ? ["roll → "] : []), "windows → softmax(", ...scaledProduct(main), ...addedToScores(main), ")", ...(hasShift(main) ? [" → roll back"] : [])],
   note: ({ main }) => `In this model, a place looks only at the places in its own window. ${hasShift(main) ? "In every second layer, the windows are shifted by half their size. Step through the layers, and point at a place." : "Point at a place, or choose a layer."}`,
   isShown: ({ main }) => Boolean(main.picture && main.layers?.some(({ windows }) => windows?.length > 1)),
   draw: drawWindows,

@@ -4,17 +4,19 @@
 const SHOWN_BESIDE = 10;
 
 // Parts that can be left out: their name in the address, the change in live/model.js, what the button
-// says, and the equation with the part between its beginning and its end.
+// says, and an equation, in which a part that can be left out has its name.
 const REMOVABLE = [
-  { name: "scale", change: "unscaled", label: "Do not divide by √d", equation: () => ["softmax(query · keyᵀ", " / √d", ")"] },
-  { name: "positions", change: "unpositioned", label: "No positions", equation: ({ live }) => POSITION_EQUATIONS[live.config.positions] },
-  { name: "mask", change: "unmasked", label: "No causal mask", equation: () => ["softmax(query · keyᵀ / √d", " + mask", ")"] },
+  { name: "scale", change: "unscaled", label: "Do not divide by √d", equation: (scene) => ["softmax(", ...productIn(scene), ")"] },
+  { name: "positions", change: "unpositioned", label: "No positions", equation: (scene) => POSITION_EQUATIONS[scene.live.config.positions](scene) },
+  { name: "mask", change: "unmasked", label: "No causal mask", equation: (scene) => ["softmax(", ...productIn(scene), { of: "mask", text: " + mask" }, ")"] },
 ];
+const productIn = ({ main }) => [main.wiring?.qk_norm ? "norm(query) · norm(key)ᵀ" : "query · keyᵀ", { of: "scale", text: " / √d" }];
+const positionsAdded = () => ["x = E[token]", { of: "positions", text: " + P[position]" }];
 const POSITION_EQUATIONS = {
-  learned: ["x = E[token]", " + P[position]", ""],
-  sinusoidal: ["x = E[token]", " + P[position]", ""],
-  rotary: ["score = ", "R(i − j)", " query · keyᵀ / √d"],
-  relative: ["score = query · keyᵀ / √d", " + bias of the distance", ""],
+  learned: positionsAdded,
+  sinusoidal: positionsAdded,
+  rotary: (scene) => ["score = ", { of: "positions", text: "R(i − j)" }, " ", ...productIn(scene)],
+  relative: (scene) => ["score = ", ...productIn(scene), { of: "positions", text: " + bias of the distance" }],
 };
 
 chapters.push({
@@ -162,14 +164,13 @@ function drawSwitchboard(place, scene) {
   const toggled = (name) => REMOVABLE.map((part) => part.name).filter((each) => (each === name) !== isOn(each)).join();
   for (const part of REMOVABLE.filter((each) => isPossible(scene, each))) {
     const line = add(board, "div", { class: "switch" }), button = add(line, "button", { type: "button" }, part.label);
-    const [before, middle, after] = part.equation(scene), equation = add(line, "span", { class: "equation" }, before);
-    const own = add(equation, "span", { class: "removable" }, middle);
-    equation.append(after);
+    const equation = add(line, "span", { class: "equation" });
+    for (const each of part.equation(scene)) {
+      if (typeof each === "string") equation.append(each);
+      else addRemovable(equation, each, () => isOn(each.of));
+    }
     button.addEventListener("click", () => choose({ without: toggled(part.name) }));
-    follow(["without"], () => {
-      button.setAttribute("aria-pressed", isOn(part.name));
-      own.classList.toggle("struck", isOn(part.name));
-    });
+    follow(["without"], () => button.setAttribute("aria-pressed", isOn(part.name)));
   }
   const line = add(board, "div", { class: "switch" }), shuffle = add(line, "button", { type: "button" }, "Shuffle the words");
   const hint = add(line, "span", { class: "quiet-text" });
@@ -187,6 +188,11 @@ function drawSwitchboard(place, scene) {
   follow(["without", "shuffle"], () => { back.disabled = !state.without && !state.shuffle; });
   const absent = absentSwitches(scene);
   if (absent) add(place, "p", { class: "hint" }, absent);
+}
+
+function addRemovable(equation, { text }, isLeftOut) {
+  const own = add(equation, "span", { class: "removable" }, text);
+  follow(["without"], () => own.classList.toggle("struck", isLeftOut()));
 }
 
 function absentSwitches(scene) {
