@@ -268,6 +268,8 @@ def distinct(state: dict[str, Tensor]) -> dict[str, Tensor]:
 def _missing(folder: Path) -> str:
     if not folder.exists():
         return no_model(folder)
+    if folder.is_file() and folder.suffix == ".zip":
+        return f"{folder} is an archive, not a model folder. Unpack it, and pass the folder in it."
     if folder.is_file():
         return f"{folder} is a file, not a model folder."
     if (folder / WEIGHTS).is_file():

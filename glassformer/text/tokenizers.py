@@ -369,9 +369,10 @@ class Tokenizer:
             if not unknown:
                 raise
             shown = ", ".join(map(repr, unknown[:10])) + (", …" if len(unknown) > 10 else "")
+            them = "it" if len(unknown) == 1 else "them"
             raise GlassformerError(
-                f"the tokenizer has no token for {shown}. Leave them out, or train with tokenizer "
-                "kind bpe, which can write any text."
+                f"the tokenizer has no token for {shown}. Leave {them} out, or train with "
+                "tokenizer kind bpe, which can write any text."
             ) from None
         return [encoding.ids for encoding in encodings]
 

@@ -142,6 +142,8 @@ def complaint(folder: Path) -> str:
 def test_what_is_no_model_folder_says_what_is_missing(tmp_path: Path) -> None:
     assert "nothing does not exist" in complaint(tmp_path / "nothing")
     assert "there is no config.json in it" in complaint(tmp_path)
+    (tmp_path / "gpt-playground.zip").touch()
+    assert "Unpack it, and pass the folder in it" in complaint(tmp_path / "gpt-playground.zip")
     (tmp_path / "recipe.yaml").touch()
     assert "has not saved a model yet" in complaint(tmp_path)
 

@@ -86,8 +86,13 @@ function makeTokenizer(data) {
   return { encode, decode, token, words, mergeSteps, spelling, unknownCharacters, special, kind, size };
 }
 
+// In quotes; by its number if it would not be seen on its own.
+function namedCharacter(one) {
+  return /[\p{Cf}\p{M}]/u.test(one) ? `U+${one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}` : JSON.stringify(one);
+}
+
 function unknownError(characters) {
-  const shown = characters.slice(0, 10).map((one) => JSON.stringify(one)).join(", ");
+  const shown = characters.slice(0, 10).map(namedCharacter).join(", ");
   return Object.assign(Error(`the tokenizer has no token for ${shown}`), { characters });
 }
 

@@ -6,7 +6,6 @@ const MOST_LENS = 48; // tokens, up to which the lens follows every keystroke
 // `silent` are heads that are switched off: [layer, head], or [layer, head, group] for those of the
 // source or of the attention to it ("cross").
 function liveScene(model, live, text, silent, found) {
-  if (!text.trim()) throw Error("type a word");
   const described = live.streams.at(-1);
   const without = (more) => [...silent, ...more].map((each) => silentHead(live, each));
   const reader = readerOf(live, described), tokenName = (id) => reader.token(id);
@@ -136,7 +135,7 @@ function liveStream(live, described, ids, seen, { name, memory, memory_score, wi
 function readAlone(model, live, text) {
   const [described] = live.streams, most = model.config.context_length;
   const all = readText(readerOf(live, described), described.input, text);
-  if (!all.length) throw Error("type a word");
+  if (!text.trim() && all.length <= described.input.before.length + described.input.after.length) throw Error("type a word"); // some models read line breaks
   const keepsEnd = described.is_causal && !live.labels; // a text to be continued
   const ids = keepsEnd ? all.slice(-most) : withoutMiddle(all, most, described.input);
   const left = all.length - ids.length, where = keepsEnd ? "beginning" : "middle";

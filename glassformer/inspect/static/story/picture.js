@@ -38,7 +38,8 @@ function whereIs({ picture }, token) {
 // 64 patches and a class token
 function countedTokens(stream) {
   const extra = stream.picture?.num_extra ?? 0, first = extra ? ` and a ${stream.tokens[0].replace(/ token$/, "")} token` : "";
-  return `${placesIn(stream) ?? stream.tokens.length} ${unitsOf(stream)}${first}`;
+  const count = placesIn(stream) ?? stream.tokens.length;
+  return `${count} ${count === 1 ? oneOf(stream) : unitsOf(stream)}${first}`;
 }
 
 // The last pixel is only predicted: it is a place, but no token.
