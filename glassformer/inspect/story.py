@@ -99,6 +99,7 @@ SCRIPTS = (
     "story/present.js",
     "story/story.js",
 )
+ABOUT = "This page shows, step by step, what a model computes for one input."
 MOST_BYTES = 40_000_000  # of the arrays of a page
 MOST_LIVE = 16_000_000  # bytes of the weights that a page carries
 MOST_SWITCHED = 600  # heads, up to which each is switched off once
@@ -116,7 +117,7 @@ def page(
     if chapter is not None:
         address = {"chapter": chapter, "layer": layer, "head": head}
         data["address"] = {name: value for name, value in address.items() if value is not None}
-    return assembled(title, part("story/story.html"), STYLES, SCRIPTS, data)
+    return assembled(title, part("story/story.html"), STYLES, SCRIPTS, data, ABOUT)
 
 
 # --- what takes long ---
@@ -197,7 +198,7 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
             data["live"] = live_or_error(subject.module, subject.preprocessing, MOST_LIVE)
         except GlassformerError as error:
             why_not_live = str(error)
-    if data["live"] is None and seen.vector is None:
+    if data["live"] is None:
         data["absent"] = f"{data['absent']} {_absent_changes(seen, why_not_live)}".lstrip()
     data["residual"] = residual_data(seen, is_live=data["live"] is not None)
     if seen.has_layers:
@@ -300,12 +301,13 @@ def _absent_layers(seen: Inspection) -> str:
     if windows := seen.windows():
         if len({layer.grid for layer in windows}) == 1:
             return (
-                "The layers of this model attend in windows: there is no lens for them, and their "
-                "residual stream is not taken apart."
+                "The layers of this model attend in windows: there is no lens for them, and there "
+                "are no chapters on the feed-forward layers and the residual stream."
             )
         return (
             "The stages of this model have different widths, so its layers cannot be read one by "
-            "one: there is no lens, and no residual stream that all of them add to."
+            "one: there is no lens, no chapter on the feed-forward layers, and no residual stream "
+            "that all of them add to."
         )
     if seen.cross_attention is not None:
         return (
@@ -321,7 +323,9 @@ def _absent_layers(seen: Inspection) -> str:
 def _absent_changes(seen: Inspection, why: str) -> str:
     """Why the page does not run the model with parts changed."""
     writes = seen.subject.predicts == "next"
-    if seen.subject.input_name == "image":
+    if seen.vector is not None:
+        why = "there is no prediction to compare with that of a changed model."
+    elif seen.subject.input_name == "image":
         why = "models of images do not run in the page."
     elif not seen.has_layers:
         why = "the model has no scores to divide by √d and no causal mask"

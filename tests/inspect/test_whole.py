@@ -120,10 +120,16 @@ def test_a_part_leads_to_its_chapter_with_its_layer_and_its_look(
     browser.value("document.querySelector('.nav-layers button').click()")  # chosen elsewhere
     assert browser.value(MARKED) == ["cross 0"]
     browser.value("document.querySelector('#whole [tabindex=\"0\"]').focus()")
+    part = "document.activeElement.dataset.part"
     browser.key("End")
-    for _ in range(20):
-        browser.key("ArrowRight")
-    assert browser.value("document.activeElement.dataset.part") == "prediction"
+    assert browser.value(part) == "prediction"
+    browser.key("Home")
+    assert browser.value(part) == "source"
+    browser.value("document.querySelector('[data-part=\"attention 0\"]').focus()")
+    for key, name in (("Right", "attention 1"), ("Down", "cross 1"), ("Left", "cross 0")):
+        browser.key(f"Arrow{key}")
+        assert browser.value(part) == name
+    browser.key("End")
     browser.key("Enter")
     browser.wait(f"{ADDRESS}.chapter === 'prediction'")
     assert browser.value(MARKED)[-1] == "prediction"
@@ -183,8 +189,20 @@ def test_one_chapter_at_a_time_by_the_keys_of_a_remote_control(
     browser.open(f"{file.as_uri()}?present#chapter=attention&layer=1")
     browser.wait(f"{names}.join() === 'attention'")
     browser.value("document.querySelector('#attention select').focus()")
-    browser.key("PageDown")  # which the list takes
+    browser.key("ArrowRight")  # which the list takes
     assert browser.value(names) == ["attention"]
+    for _ in range(9):  # a tall chapter is scrolled first
+        browser.key("PageDown")
+    assert browser.value(names) != ["attention"]
+    browser.open(f"{file.as_uri()}?present#chapter=kv_cache")
+    browser.wait(f"{names}.join() === 'kv_cache'")
+    browser.wait("document.querySelector('#kv_cache input') !== null")
+    slider = "document.querySelector('#kv_cache input')"
+    browser.value(f"{slider}.focus()")
+    browser.key("PageUp")
+    browser.wait(f"{names}.join() !== 'kv_cache'")
+    browser.open(f"{file.as_uri()}?present#chapter=attention&layer=1")
+    browser.wait(f"{names}.join() === 'attention'")
     browser.key("Escape")
     browser.value("document.querySelector('.present').click()")
     browser.wait(f"{names}.join() === 'attention'")
@@ -200,3 +218,19 @@ def test_the_first_screen_has_the_text_the_whole_model_and_the_first_chapter(
     browser.wait("document.querySelectorAll('.ask').length === 1")
     bottom = "document.querySelector('#tokens h2').getBoundingClientRect().bottom"
     assert 300 < browser.value(bottom) < 720
+
+
+@needs_chromium
+def test_the_middle_of_a_part_is_its_own_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    browser.window(375, 812)
+    browser.open(write_page("gpt", tmp_path).as_uri())
+    browser.wait("document.querySelectorAll('.ask').length === 1")
+    names = browser.value(
+        "[...document.querySelectorAll('#whole button.whole-part')].map((e) => e.dataset.part)"
+    )
+    for number, name in enumerate(names):
+        x, y = browser.spot("#whole button.whole-part", number)
+        under = f"document.elementFromPoint({x}, {y}).closest('button')?.dataset.part"
+        assert browser.value(under) == name
+    browser.click("#whole button.whole-part", 1)
+    browser.wait(f"{ADDRESS}.chapter === 'embeddings'")

@@ -54,11 +54,13 @@ function leavePresentation() {
 
 const ONWARD = { ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1 };
 
-// What a control does with a key comes first.
+// What a control does with a key comes first; but those of a remote control always turn the chapter.
 function presentByKey(event) {
   const by = ONWARD[event.key], { target } = event;
   if (!state.present || by === undefined || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
-  if (target.matches?.("input, select, textarea") || (event.key === " " && target.matches?.("button, a, [role=button]"))) return;
+  const isOfRemote = event.key.startsWith("Page"), isSpaceOnSlider = event.key === " " && target.matches?.("input[type=range]");
+  if (!isOfRemote && !isSpaceOnSlider && target.matches?.("input, select, textarea, [data-region]")) return;
+  if (event.key === " " && target.matches?.("button, a, [role=button]")) return;
   event.preventDefault();
   const { scrollHeight, clientHeight } = document.documentElement;
   const isMore = by > 0 ? scrollHeight - clientHeight - globalThis.scrollY > 8 : globalThis.scrollY > 8;

@@ -35,7 +35,7 @@ function drawWhole(place, scene) {
     if (n) drawMemory(rows, scene, parts);
     drawStreamParts(rows, drawing, n, parts);
   });
-  rove(rows, drawing.buttons, 1);
+  rove(rows, drawing.buttons, 1, 0, (key, at) => pointed(key, at, drawing.buttons));
   follow(["chapter", "layer", "head", "look", "token", "patchLayer", "patchHead"], () => drawing.marks.forEach((mark) => mark()));
 }
 
@@ -176,6 +176,7 @@ function drawWholeLayers(line, drawing, { stream, number, part, first }) {
     const column = add(box, "div", { class: "layer-column" });
     add(column, "span", { class: "layer-number" }, String(at));
     drawing.marks.push(() => column.classList.toggle("chosen", at === state[layerName]));
+    if (stream.layers?.[at].windows?.length > 1) drawWindowsPart(column, drawing, stream.layers[at], at, layerName);
     const isChosen = (look) => () => at === state[layerName] && (!isText || !look || look === lookNumber());
     drawAttentionPart(column, drawing, { isPre, look: isText ? looks[own] : { ...stream, asking: stream.tokens }, layers: stream.layers, layer: at, heads, headName: isMain || isText ? "head" : names.head }, {
       ids: [isText || isMain ? "attention" : "seeing"], choice: { [layerName]: at, ...(isText ? { look: own, key: null } : {}) }, name: `attention ${at}`, isChosen: () => at === state[layerName] && (!isText || own === lookNumber()),
@@ -193,6 +194,11 @@ function drawWholeLayers(line, drawing, { stream, number, part, first }) {
     });
   }
   if (to < count) add(box, "span", { class: "more-layers" }, "⋯");
+}
+
+function drawWindowsPart(column, drawing, layer, at, layerName) {
+  const box = addLeading(column, drawing, { style: "thin", ids: ["windows"], choice: { [layerName]: at }, name: `windows ${at}`, isChosen: () => at === state[layerName] });
+  addLayerPartName(box, isShifted(layer) ? "shifted windows" : "windows", at);
 }
 
 // All layers have one: who hears the page is told which layer it is.
