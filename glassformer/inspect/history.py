@@ -54,7 +54,8 @@ def page(history: OverTime) -> str:
         "history": history_data(history),
     }
     body = part("story/history.html")
-    return assembled("While it learned", body, STYLES, SCRIPTS, data)
+    about = "This page shows how a model read a text at several steps of its training."
+    return assembled("While it learned", body, STYLES, SCRIPTS, data, about)
 
 
 def history_data(history: OverTime) -> dict[str, Any]:

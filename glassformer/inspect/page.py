@@ -40,14 +40,17 @@ def assembled(
     styles: Iterable[str],
     scripts: Iterable[str],
     data: dict[str, Any],
+    about: str,
     policy: str = "",
 ) -> str:
     """A page with this markup below its title, its styles and scripts one after the other, and the
-    data. `title` and `body` are HTML. `policy` is what else the page may do, as a directive of its
-    content security policy."""
+    data. `title` and `body` are HTML. `about` is a sentence on the page, for readers without
+    scripts. `policy` is what else the page may do: a directive of its content security policy."""
+    sends = "talks only to the server that it comes from" if policy else "sends nothing anywhere"
     text = part("page.html").replace("<!-- title -->", title)
     parts = {
         "/* policy */": f"; {policy}" if policy else "",
+        "<!-- about -->": f"{about} It needs JavaScript, and {sends}.",
         "<!-- body -->": body.rstrip("\n"),
         "/* styles */": "\n".join(map(part, styles)),
         "/* scripts */": "\n".join(map(part, scripts)),
@@ -102,4 +105,5 @@ class Frame:
 def corpus_page(values: dict[str, Any]) -> str:
     """What became of the pages of a corpus, step by step. Equal values give equal bytes."""
     styles = ("page.css", "report.css", "corpus.css")
-    return assembled("Corpus", "", styles, ("elements.js", "corpus.js"), values)
+    about = "This page describes a corpus in numbers and charts."
+    return assembled("Corpus", "", styles, ("elements.js", "corpus.js"), values, about)

@@ -17,6 +17,7 @@ from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.tokenizer_training import train_tokenizer
 
 TITLE = "A GPT that learns in this page"
+ABOUT = "On this page, a small GPT learns to continue a text of your choice."
 CONTEXT = 64  # half of nano's: the time of a step grows with it
 POEM = "playground/poem.txt"  # "The Walrus and the Carpenter" by Lewis Carroll, 1871
 
@@ -60,4 +61,4 @@ def playground() -> str:
         "templates": templates,
         "text": part(POEM),
     }
-    return assembled(TITLE, "", STYLES, SCRIPTS, data)
+    return assembled(TITLE, "", STYLES, SCRIPTS, data, ABOUT)

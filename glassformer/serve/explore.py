@@ -373,7 +373,8 @@ def _served(
 ) -> ServedPage:
     """The policy of the header is stricter than that of a file: only this very script may run, and
     only a page of this server may frame it."""
-    html = assembled(title, body, styles, scripts, {"server": server}, allowed)
+    about = "This page shows what models of its server compute for an input."
+    html = assembled(title, body, styles, scripts, {"server": server}, about, allowed)
     (script,) = _SCRIPT.findall(html)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return ServedPage(

@@ -615,7 +615,8 @@ def page(reports: Sequence[Report], names: Sequence[str] = ("",)) -> str:
         {key: value for key, value in report.items() if key != "answers"} | {"name": name}
         for name, report in zip(names, reports, strict=True)
     ]
-    return assembled("Report", "", STYLES, SCRIPTS, {"runs": runs, "together": together})
+    about = "This page is the report on a training or an evaluation."
+    return assembled("Report", "", STYLES, SCRIPTS, {"runs": runs, "together": together}, about)
 
 
 def as_json(reports: Sequence[Report], names: Sequence[str]) -> dict[str, Any]:
