@@ -183,10 +183,17 @@ def close(one: Any, other: Any) -> bool:
     return bool(torch.allclose(torch.as_tensor(one), torch.as_tensor(other), atol=1e-3, rtol=1e-3))
 
 
+def normalises_queries(seen: Inspection) -> bool:
+    stream = seen.stream
+    blocks = [each for each in stream.stack or stream.blocks if isinstance(each, Block)]
+    return any(not isinstance(block.attention.query_norm, nn.Identity) for block in blocks)
+
+
 def check_attention(seen: Inspection, equation: str) -> None:
     """The weights follow from the parts that are named, and from none fewer."""
     parts = {name for name in ("bias", "mask") if f"+ {name}" in equation}
-    assert re.match(r"weights = softmax\(query · keyᵀ / √d[^)]*\)$", equation)
+    product = "norm(query) · norm(key)ᵀ" if normalises_queries(seen) else "query · keyᵀ"
+    assert re.match(rf"weights = softmax\({re.escape(product)} / √d[^)]*\)$", equation)
     layers = attention_layers(seen)
 
     def agrees(parts: set[str]) -> bool:

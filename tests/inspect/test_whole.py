@@ -125,7 +125,7 @@ def test_a_part_leads_to_its_chapter_with_its_layer_and_its_look(
     assert browser.value(part) == "prediction"
     browser.key("Home")
     assert browser.value(part) == "source"
-    browser.value("document.querySelector('[data-part=\"attention 0\"]').focus()")
+    browser.value("[...document.querySelectorAll('[data-part=\"attention 0\"]')].at(-1).focus()")
     for key, name in (("Right", "attention 1"), ("Down", "cross 1"), ("Left", "cross 0")):
         browser.key(f"Arrow{key}")
         assert browser.value(part) == name
@@ -199,7 +199,8 @@ def test_one_chapter_at_a_time_by_the_keys_of_a_remote_control(
     browser.wait("document.querySelector('#kv_cache input') !== null")
     slider = "document.querySelector('#kv_cache input')"
     browser.value(f"{slider}.focus()")
-    browser.key("PageUp")
+    for _ in range(3):
+        browser.key("PageUp")
     browser.wait(f"{names}.join() !== 'kv_cache'")
     browser.open(f"{file.as_uri()}?present#chapter=attention&layer=1")
     browser.wait(f"{names}.join() === 'attention'")
