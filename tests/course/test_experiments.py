@@ -1,6 +1,8 @@
 """What judges say about runs, on tiny models that are trained for this."""
 
+import csv
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +179,78 @@ def test_other_pairs_of_runs_are_refused(chases: Path, bag_in_order: Path) -> No
     assert "also differ in model.d_model" in said("without_positions", learned, wider)
     assert "has not learned the task" in said("without_positions", *short)
     assert "not of a classifier" in said("without_positions", bag_in_order, none)
+
+
+# --- forgetting: the first word of a text is its label ---
+
+Train = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def colours(tmp_path_factory: pytest.TempPathFactory) -> Train:
+    folder = tmp_path_factory.mktemp("colours")
+    done: dict[str, Path] = {}
+
+    def train(distance: int, model: str = "rnn-classifier", test: bool = True, **more: Any) -> Path:
+        name = f"{model}-{distance}-{test}-{'-'.join(f'{key}-{more[key]}' for key in more)}"
+        if name not in done:
+            data = folder / f"{distance}.csv"
+            _write_texts(data, distance)
+            settings: dict[str, Any] = ONE_CORE | {"training.per_device_train_batch_size": 32}
+            if model == "rnn-classifier":
+                settings |= {"model.cell": "rnn", "model.bag": False, "model.d_model": 16}
+                settings |= {"model.bidirectional": False, "model.pooling": "last"}
+                settings |= {f"model.{key}": value for key, value in more.items()}
+            run = glassformer.train(
+                model,
+                data=data,
+                out=folder / name,
+                test_data=data if test else None,
+                max_steps=60,
+                settings=settings,
+                quiet=True,
+            )
+            done[name] = run.folder
+        return done[name]
+
+    return train
+
+
+def _write_texts(path: Path, distance: int) -> None:
+    chance = random.Random(0)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(("text", "label"))
+        for _ in range(300):
+            color = chance.choice(("red", "green", "blue"))
+            words = chance.choices(("the", "of", "and", "in", "it"), k=distance)
+            rows.writerow((" ".join([color, *words]), color))
+
+
+def test_a_recurrent_network_forgets_what_is_far(colours: Train) -> None:
+    assert said("forgetting", colours(2), colours(40)) == "forgetting: passed"
+
+
+@pytest.mark.parametrize(
+    ("words", "near", "far"),
+    [
+        ("not of an rnn-classifier", {"distance": 2}, {"distance": 40, "model": "bag"}),
+        ("both runs have the same data.paths", {"distance": 2}, {"distance": 2}),
+        ("bag of words", {"distance": 2, "bag": True}, {"distance": 40, "bag": True}),
+        ("both directions", {"distance": 2}, {"distance": 40, "bidirectional": True}),
+        ("states of all words", {"distance": 2}, {"distance": 40, "pooling": "max"}),
+        (
+            "also differ in model.cell: 'rnn' and 'lstm'",
+            {"distance": 2},
+            {"distance": 40, "cell": "lstm"},
+        ),
+        ("pass near first", {"distance": 40}, {"distance": 2}),
+        ("was not tested", {"distance": 2}, {"distance": 40, "test": False}),
+        ("has not forgotten", {"distance": 2}, {"distance": 3}),
+        ("has not learned the task", {"distance": 40}, {"distance": 41}),
+    ],
+)
+def test_runs_that_do_not_show_that_it_forgets(
+    words: str, near: dict[str, Any], far: dict[str, Any], colours: Train
+) -> None:
+    assert words in said("forgetting", colours(**near), colours(**far))

@@ -1,3 +1,12 @@
 """The notebooks of the course, in its order. Their text is in the Markdown files beside this."""
 
-NOTEBOOKS = ("baseline", "attention", "encoder", "gpt", "translation", "images")
+NOTEBOOKS = (
+    "baseline",
+    "attention",
+    "encoder",
+    "gpt",
+    "recurrent",
+    "translation",
+    "images",
+    "corpus",
+)
