@@ -66,7 +66,7 @@ const lossHead = add(lossPart, "h2", {}, "Loss ");
 const lossSaid = add(lossHead, "span", { class: "beside" });
 const lossPlace = add(lossPart, "div");
 const lossHint = add(lossPart, "p", { class: "hint" });
-for (const [style, meaning] of [["training", "sequences of a step"], ["held-out", "held out: the end of your text"]]) {
+for (const [style, meaning] of [["training", "training"], ["held-out", "held out: the text’s end"]]) {
   const line = add(lossHint, "span", { class: "meaning" });
   add(line, "span", { class: `key ${style}` });
   line.append(` ${meaning}`);
