@@ -129,6 +129,7 @@ def test_what_each_token_adds_follows_the_keyboard(name: str, tmp_path: Path) ->
     script = (
         LIVE
         % """type("six five six");
+      while (waiting.length) waiting.shift()();
       return [scene.contributions, document.querySelector("#prediction .step").textContent];"""
     )
     found, step = shown(page(own.inspect("one two")), script, tmp_path)
@@ -144,6 +145,7 @@ def test_the_bars_of_the_labels_follow_the_keyboard(tmp_path: Path) -> None:
     script = (
         LIVE
         % """type("six five");
+      while (waiting.length) waiting.shift()();
       return [...document.querySelector("#prediction .bars").querySelectorAll("tbody tr")].map(
         (row) => [row.querySelector("th").textContent, row.querySelector(".value").textContent]);"""
     )

@@ -1,5 +1,6 @@
 """A text is typed: what is in view follows every letter, the other chapters come afterwards."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +79,31 @@ def test_a_number_that_is_kept_in_a_chapter_out_of_view_stays(browser: Browser) 
     assert "computation" in browser.value(TYPE % '["s"]')["busy"]
     browser.wait(f"{BUSY}.length === 0")
     assert browser.value(kept)
+
+
+@pytest.mark.parametrize(
+    ("family", "text", "said", "chips"),
+    [
+        ("gpt", "\n", "", 1),
+        ("gpt", "", "type a word", None),
+        ("translator", "\n", "type a word", None),
+        ("gpt-history", "a\u200db", "the tokenizer has no token for U+200D", None),
+        ("gpt-history", "a\u00e9", 'the tokenizer has no token for "\u00e9"', None),
+    ],
+)
+def test_a_line_break_may_be_a_text_and_a_refusal_says_what_is_shown(
+    browser: Browser, tmp_path: Path, family: str, text: str, said: str, chips: int | None
+) -> None:
+    browser.open(write_page(family, tmp_path).as_uri())
+    browser.wait("document.querySelectorAll('.ask').length === 1")
+    shown = "document.querySelectorAll('#tokens .chip').length"
+    before = browser.value(shown)
+    browser.value(f"""(() => {{
+      const box = document.querySelector(".ask textarea");
+      box.value = {json.dumps(text)};
+      box.dispatchEvent(new Event("input"));
+    }})()""")
+    rest = ". The page shows the last text that could be read."
+    expected = f"This text cannot be shown: {said}{rest}" if said else ""
+    assert browser.value("document.querySelector('.warning').textContent") == expected
+    assert browser.value(shown) == (chips or before)

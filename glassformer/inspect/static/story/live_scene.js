@@ -134,8 +134,9 @@ function liveStream(live, described, ids, seen, { name, memory, memory_score, wi
 // A text that the model reads and does not translate.
 function readAlone(model, live, text) {
   const [described] = live.streams, most = model.config.context_length;
-  const all = readText(readerOf(live, described), described.input, text);
-  if (!text.trim() && all.length <= described.input.before.length + described.input.after.length) throw Error("type a word"); // some models read line breaks
+  const reader = readerOf(live, described), all = readText(reader, described.input, text);
+  const isBlank = !text || (!text.trim() && !readPart(reader, described.input, text).length); // a line break may be a token
+  if (isBlank || !all.length) throw Error("type a word");
   const keepsEnd = described.is_causal && !live.labels; // a text to be continued
   const ids = keepsEnd ? all.slice(-most) : withoutMiddle(all, most, described.input);
   const left = all.length - ids.length, where = keepsEnd ? "beginning" : "middle";
