@@ -99,6 +99,7 @@ def test_a_typed_text_says_where_its_gradients_are(tmp_path: Path) -> None:
     script = (
         LIVE
         % """type("said the cat");
+      while (waiting.length) waiting.shift()();
       return [document.querySelector("#attribution .opinions"),
         document.querySelector("#attribution").textContent];"""
     )
