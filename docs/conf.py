@@ -144,8 +144,9 @@ language_info: {name: python, pygments_lexer: python}
 FOLDED = ":tags: [hide-input]\n"
 NOTEBOOK_NOTE = """\
 `glassformer course start NAME` writes a notebook for Jupyter and as Markdown, with exercises to
-fill in; `glassformer course check NAME.ipynb` runs it and says of each exercise that it passed, or
-what is wrong and a hint."""
+fill in; open it in Jupyter (`pip install jupyterlab`) or in an editor such as VS Code. `check` in the
+notebook says at once whether a solution passed, or what is wrong and a hint;
+`glassformer course check NAME.ipynb` runs the whole notebook and says it of all exercises."""
 
 
 def write_ready_pages() -> None:

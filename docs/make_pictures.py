@@ -24,20 +24,19 @@ WIDTH, HEIGHT = 1280, 900
 @dataclass(frozen=True)
 class Picture:
     """A `page` of ready.py: a `chapter` of it or the first screen, with what the reader chose (part
-    of the address), and an element to `point` at."""
+    of the address)."""
 
     page: str
     chapter: str = ""
     choose: str = ""
-    point: str = ""
     height: int = 1100
 
 
 PICTURES = {
     "story-whole": Picture("gpt", choose="layer=2", height=580),
-    "story-attention": Picture("gpt", "attention", "layer=1&head=0", ".one-head .chip"),
+    "story-attention": Picture("gpt", "attention", "layer=1&head=0"),
     "story-feedforward": Picture("gpt", "feedforward", "layer=2"),
-    "story-residual": Picture("gpt", "residual", point="#residual .drop"),
+    "story-residual": Picture("gpt", "residual"),
     "story-what-if": Picture("gpt", "what_if", "without=scale&layer=1", height=1000),
     "story-kv-cache": Picture("gpt", "kv_cache"),
     "story-alignment": Picture("translator", "attention", "look=2"),
@@ -60,9 +59,13 @@ def draw(browser: Browser, name: str, picture: Picture) -> None:
         box = f"document.getElementById('{picture.chapter}').getBoundingClientRect()"
         top = browser.value(f"{box}.top + scrollY")
         height = min(height, browser.value(f"{box}.height"))
-    if picture.point:
-        browser.hover(picture.point)
-        time.sleep(0.3)
+    if picture.page == "playground":
+        browser.click("button.main")  # train …
+        time.sleep(60)
+        browser.click("button.main")  # … and pause
+        browser.click("button.main + button")  # one step
+        browser.value("scrollTo(0, 0)")
+        time.sleep(1)
     clip = {"x": 0, "y": top, "width": WIDTH, "height": height, "scale": 1}
     shot = browser.call(
         "Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True

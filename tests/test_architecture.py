@@ -265,6 +265,7 @@ def test_what_is_inspected_is_plain_arrays() -> None:
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     named = re.findall(r"[`(]([\w./-]*\w\.(?:py|yaml|md|json|toml))[`)#]", page.read_text())
     files = [name for name in named if "/" in name or name.endswith(".py")]
+    files = [name for name in files if name != "course/notebooks/index.md"]  # made with the site
     places = (ROOT_FOLDER, PACKAGE, page.parent)
     assert [name for name in files if not any((place / name).exists() for place in places)] == []
 
@@ -320,7 +321,7 @@ def test_no_module_is_a_drawer_for_everything() -> None:
 
 # --- how much there is, and into how many pieces it is cut ---
 
-MOST_FILES, MOST_LINES_OF_ALL, MOST_IMPORTS, MOST_SINGLE_IMPORTERS = 284, 63_500, 0.07, 48
+MOST_FILES, MOST_LINES_OF_ALL, MOST_IMPORTS, MOST_SINGLE_IMPORTERS = 290, 66_000, 0.07, 48
 
 
 def test_the_house_can_be_seen_as_a_whole(trees: Trees) -> None:

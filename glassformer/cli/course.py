@@ -1,12 +1,13 @@
 """glassformer course: notebooks to read, run and fill in: list, start, check."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.options import argument, option
+from glassformer.cli.options import argument, option, with_unit
 from glassformer.cli.output import notify, print_json, print_result
 from glassformer.cli.verb import Verb, Verbs
 from glassformer.errors import GlassformerError
@@ -58,19 +59,34 @@ def start(
     files = {out / f"{name}.ipynb": empty.as_jupyter(), out / f"{name}.md": empty.as_markdown()}
     if not force and (there := [str(path) for path in files if path.exists()]):
         raise GlassformerError(
-            f"{joined(there)} already exists, perhaps with your solutions. Pass another --out, or "
-            "--force to replace it."
+            f"there is already {joined(there)}, perhaps with your solutions. Pass another --out, "
+            "or --force to start again."
         )
     out.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         write_file(path, text)
-    notify(f"wrote {joined(map(str, files))}: the same notebook, for Jupyter and for an editor.")
+    notify(
+        f"wrote {joined(map(str, files))}: the same notebook, for Jupyter (pip install jupyterlab, "
+        f"or an editor such as VS Code) and as text. Then: {command('course', 'check', out / name)}"
+        ".ipynb"
+    )
+
+
+def duration(text: str) -> str:
+    """A time as it is typed, such as 90s or 5m."""
+    try:
+        if seconds_of(with_unit(text)) > 0:
+            return text
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.") from None
+    raise typer.BadParameter("a cell needs some time: pass, for example, 5m.")
 
 
 def check(
     file: Annotated[Path, argument("FILE", "Notebook with your solutions: .ipynb or .md.")],
     time_limit: Annotated[
-        str, option("TIME", "Longest time that a cell may take, such as 90s or 5m.")
+        str,
+        option("TIME", "Longest time that a cell may take, such as 90s or 5m.", parser=duration),
     ] = "5m",
     as_json: options.JsonObject = False,
 ) -> None:
@@ -81,11 +97,19 @@ def check(
     """
     from glassformer.course.notebook import read_notebook
     from glassformer.course.running import run_checks
+    from glassformer.progress import ProgressLine
 
     if not file.is_file():
         cure = f"Write one with: {command('course', 'start', 'NAME')}"
         raise GlassformerError(f"{file} does not exist. {cure}")
-    result = run_checks(read_notebook(file), file.parent, seconds_of(time_limit))
+    limit = seconds_of(time_limit)
+    with ProgressLine(sys.stderr) as line:
+        result = run_checks(
+            read_notebook(file),
+            file.parent,
+            limit,
+            lambda done, count: line.show(f"cell {done} of {count}" if done < count else ""),
+        )
     print_result(result, as_json)
     if not result.is_passed:
         raise typer.Exit(1)

@@ -14,8 +14,9 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.course.notebooks import NOTEBOOKS
 from glassformer.errors import GlassformerError
@@ -107,8 +108,11 @@ def verdict_on(name: str, *solution: Any) -> Verdict:
     judge = exercises()[name].judge
     wanted = list(signature(judge).parameters)
     if len(solution) != len(wanted):
-        asked = joined(each.replace("_", " ") for each in wanted)
+        asked = joined(an(each.replace("_", " ")) for each in wanted)
         raise GlassformerError(f"check({name!r}, …) takes {asked}.")
+    if wanted == ["function"] and not callable(solution[0]):
+        hint = f'pass the function itself, without calling it: check("{name}", {name}).'
+        return Verdict(name, f"it was given {_kind(solution[0])}, not a function", hint)
     given = [Solution(each) if callable(each) else each for each in solution]
     try:
         with torch.random.fork_rng(), torch.inference_mode(False):
@@ -138,8 +142,9 @@ class Solution:
         except (NotImplementedError, Wrong):
             raise
         except Exception as error:
-            what = f"it raised {type(error).__name__} ({first_line(error)})"
-            raise Wrong(f"{what} for {_described(inputs, options)}") from error
+            what = f"it raised {type(error).__name__} ({first_line(error).rstrip('.')})"
+            hint = IN_PLACE if "in-place" in str(error) else ""
+            raise Wrong(f"{what} for {_described(inputs, options)}", hint) from error
         for old, new in zip(before, inputs, strict=True):
             if isinstance(old, Tensor) and not torch.equal(old, new):
                 raise Wrong("it changed its input in place", "compute a new tensor instead.")
@@ -149,19 +154,20 @@ class Solution:
         """The tensor that it returns, which must have this shape."""
         found = self(*inputs, **options)
         if not isinstance(found, Tensor):
-            raise Wrong(f"it returned {_kind(found)}, not a tensor")
+            raise Wrong(f"it returned {_kind(found)}, not a tensor", _how_to_return(found))
         if tuple(found.shape) != tuple(shape):
             given = _described(inputs, options)
-            raise Wrong(f"its shape is {tuple(found.shape)}, not {tuple(shape)}, for {given}")
+            hint = "print the shape after each step." if found.dim() == len(shape) else DIMENSIONS
+            raise Wrong(f"its shape is {tuple(found.shape)}, not {tuple(shape)}, for {given}", hint)
         return found.detach()
 
     def number(self, *inputs: Any, **options: Any) -> float:
         """The number that it returns, also as a tensor."""
         found = self(*inputs, **options)
-        if isinstance(found, Tensor) and found.numel() == 1:
+        if isinstance(found, np.generic) or (isinstance(found, Tensor) and found.numel() == 1):
             found = found.item()
         if isinstance(found, bool) or not isinstance(found, int | float):
-            raise Wrong(f"it returned {_kind(found)}, not a number")
+            raise Wrong(f"it returned {_kind(found)}, not a number", _how_to_return(found))
         return float(found)
 
 
@@ -231,12 +237,28 @@ def _described(inputs: Sequence[Any], options: dict[str, Any]) -> str:
     return ", ".join(each)
 
 
+DIMENSIONS = "it has too many dimensions or too few: which is summed, and which stay?"
+IN_PLACE = "change weights inside `with torch.no_grad():`."
+
+
+def _how_to_return(found: Any) -> str:
+    if found is None:
+        return "return the result; print only shows it."
+    if isinstance(found, list | tuple | np.ndarray):
+        return "stay in torch: torch.stack, torch.cat or torch.tensor."
+    return ""
+
+
 def _shape(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, nn.Module):
+        return an(type(value).__name__)
     text = repr(value)
     return text if len(text) < 60 else f"{text[:57]}…"
 
 
 def _kind(value: Any) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return "nothing" if value is None else an(type(value).__name__)

@@ -81,7 +81,10 @@ def notebook(name: str) -> Notebook:
 def read_notebook(path: Path) -> Notebook:
     """A notebook in a file of Jupyter or in Markdown."""
     if path.suffix == ".md":
-        return from_markdown(path.read_text(encoding="utf-8"))
+        try:
+            return from_markdown(path.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise GlassformerError(f"{path} is not a text in UTF-8: {error.reason}.") from None
     if path.suffix != ".ipynb":
         raise GlassformerError(f"{path} is not a notebook. Pass a file ending in .ipynb or .md.")
     cells = read_json(path).get("cells")

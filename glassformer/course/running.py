@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -20,7 +20,7 @@ from glassformer.course.notebook import Notebook
 from glassformer.errors import GlassformerError
 from glassformer.wording import beginning, counted, first_line
 
-NOT_PYTHON = re.compile(r"^[ \t]*[%!?].*$", re.MULTILINE)  # commands of Jupyter
+JUPYTER = re.compile(r"^[ \t]*[%!?].*$", re.MULTILINE)  # commands of Jupyter, which are left out
 
 
 @dataclass(frozen=True)
@@ -44,34 +44,45 @@ class Checked:
         return "\n".join([*map(str, self.verdicts), *self.problems, total])
 
 
-def run_checks(notebook: Notebook, folder: Path, limit: float) -> Checked:
+def run_checks(
+    notebook: Notebook,
+    folder: Path,
+    limit: float,
+    notify: Callable[[int, int], None] = lambda number, count: None,
+) -> Checked:
     """Run all cells in this folder, each for at most `limit` seconds. A cell that fails is
-    reported, and the others run."""
+    reported, and the others run. `notify` hears how many cells of how many have run."""
     codes = [cell.text for cell in notebook.cells if cell.is_code]
-    expected = [_checks(code) for code in codes]
-    if not any(expected):
+    expected = [[name for name in _checks(code) if name in exercises()] for code in codes]
+    if not any(map(_checks, codes)):
         raise GlassformerError("this notebook has no exercises: no cell calls check(…).")
     found: dict[str, Verdict] = {}
     problems: list[str] = []
-    number = 0
-    for number, answer in enumerate(_answers(codes, folder, limit), 1):
-        name = f"cell {number} of code (it begins {beginning(codes[number - 1].strip(), 40)!r})"
+    count = 0  # of the cells that have ended
+    for count, answer in enumerate(_answers(codes, folder, limit), 1):
+        notify(count, len(codes))
+        code = codes[count - 1]
+        name = f"cell {count} of code (it begins {beginning(code.strip(), 40)!r})"
         if answer is None:
-            problems.append(
-                f"{name} did not end within {limit:g} s; the cells after it were not run."
-            )
+            end = f"did not end within {limit:g} s; the cells after it were not run"
+            problems.append(f"{name} {end}.")
+            count -= 1
             break
-        found |= {each["exercise"]: Verdict(**each) for each in answer["verdicts"]}
         if answer["error"]:
             problems.append(f"{name} failed: {answer['error']}")
+        found |= {each["exercise"]: Verdict(**each) for each in answer["verdicts"]}
+        for missing in expected[count - 1]:
+            found.setdefault(missing, Verdict(missing, FAILED if answer["error"] else UNWRITTEN))
     else:
-        if number < len(codes):
-            problems.append(f"Python ended in cell {number + 1} of code; nothing after it was run.")
-    for names in expected:
-        for name in names:
-            if name in exercises():
-                found.setdefault(name, Verdict(name, UNWRITTEN))
+        if count < len(codes):
+            problems.append(f"Python ended in cell {count + 1} of code; nothing after it was run.")
+    for names in expected[count:]:
+        for missing in names:
+            found.setdefault(missing, Verdict(missing, "not reached"))
     return Checked(tuple(found.values()), tuple(problems))
+
+
+FAILED = "its cell failed"
 
 
 def _checks(code: str) -> list[str]:
@@ -120,24 +131,30 @@ def run_cells() -> None:
     os.dup2(2, 1)
     names: dict[str, Any] = {"__name__": "__main__"}
     sys.path.insert(0, "")
+    is_complete = True  # so far, no solution was missing, which others may need
     for number, code in enumerate(codes, 1):
-        error = _error_of(code, f"cell {number}", names)
+        error = ""
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(_parsed(code, f"cell {number}"), f"cell {number}", "exec"), names)
+        except NotImplementedError:
+            is_complete = False
+        except SystemExit:
+            error = "it called exit()"
+        except Exception as raised:
+            if is_complete or not isinstance(raised, NameError):
+                error = f"{type(raised).__name__}: {first_line(raised)}"
         answer = {"error": error, "verdicts": [asdict(each) for each in verdicts]}
         verdicts.clear()
         print(json.dumps(answer), file=answers, flush=True)
     os._exit(0)  # whatever a cell has started
 
 
-def _error_of(code: str, name: str, names: dict[str, Any]) -> str:
-    """Run a cell. Returns its error; a solution that is not written yet is none."""
+def _parsed(code: str, name: str) -> ast.Module:
+    """The Python of a cell, without the commands of Jupyter that may stand in it."""
+    if code.lstrip().startswith("%%"):
+        return ast.parse("")
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            tree = ast.parse(NOT_PYTHON.sub("", code), name)
-            exec(compile(tree, name, "exec"), names)
-    except NotImplementedError:
-        return ""
-    except SystemExit:
-        return "it called exit()"
-    except Exception as error:
-        return f"{type(error).__name__}: {first_line(error)}"
-    return ""
+        return ast.parse(code, name)
+    except SyntaxError:
+        return ast.parse(JUPYTER.sub("", code), name)

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from glassformer.cli.main import app
 from glassformer.course import check
 from glassformer.course.checking import verdict_on
 from glassformer.course.notebook import from_markdown, notebook, read_notebook
@@ -29,7 +31,16 @@ def checked(text: str, folder: Path, limit: float = 60) -> list[str]:
 
 def test_a_check_prints_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     check("causal_mask", lambda length: [[True] * length] * length)
-    assert capsys.readouterr().out == "causal_mask: it returned a list, not a tensor.\n"
+    said = capsys.readouterr().out
+    assert said.startswith("causal_mask: it returned a list, not a tensor. Hint: stay in torch")
+
+
+def test_a_result_in_place_of_the_function_is_no_error() -> None:
+    import torch
+
+    said = str(verdict_on("causal_mask", torch.ones(3, 3)))
+    assert "was given a tensor of shape (3, 3), not a function" in said
+    assert 'check("causal_mask", causal_mask)' in said
 
 
 def test_an_unknown_exercise_names_the_nearest() -> None:
@@ -38,7 +49,7 @@ def test_an_unknown_exercise_names_the_nearest() -> None:
 
 
 def test_a_check_with_too_few_arguments_says_what_it_takes() -> None:
-    with pytest.raises(GlassformerError, match=r"check\('causal_mask', …\) takes function"):
+    with pytest.raises(GlassformerError, match=r"check\('causal_mask', …\) takes a function"):
         check("causal_mask")
 
 
@@ -80,13 +91,33 @@ def test_a_cell_that_fails_is_named_and_the_others_run(tmp_path: Path) -> None:
 def test_a_cell_that_never_ends_is_stopped(tmp_path: Path) -> None:
     text = "```{code-cell}\nwhile True:\n    pass\n```\n" + MASK.replace("DIFFERENCE", ".tril()")
     said = checked(text, tmp_path, limit=4)
-    assert said[0] == "causal_mask: not written yet."
+    assert said[0] == "causal_mask: not reached."
     assert "did not end within 4 s; the cells after it were not run" in said[1]
 
 
 def test_a_cell_that_ends_python_is_reported(tmp_path: Path) -> None:
     text = "```{code-cell}\nimport os\nos._exit(3)\n```\n" + MASK.replace("DIFFERENCE", ".tril()")
     assert "Python ended in cell 2" in checked(text, tmp_path)[1]
+
+
+def test_what_needs_a_solution_that_is_missing_is_no_fault(tmp_path: Path) -> None:
+    missing = "```{code-cell}\nmask = 1\nraise NotImplementedError\n```\n"
+    use = "```{code-cell}\nx = (9\n  %4)\nprint(mask, nothing)\n```\n"
+    assert checked(missing + use + MASK.replace("DIFFERENCE", ".tril()"), tmp_path) == [
+        "causal_mask: passed",
+        "1 of 1 exercise passed",
+    ]
+    assert "NameError" in checked(use + MASK.replace("DIFFERENCE", ""), tmp_path)[1]
+
+
+@pytest.mark.parametrize("limit", ["abc", "0s", "5"])
+def test_a_time_that_is_none_is_wrong_usage(limit: str, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(IMPORT)
+    done = CliRunner().invoke(
+        app, ["course", "check", str(tmp_path / "a.md"), "--time-limit", limit]
+    )
+    assert done.exit_code == 2
+    assert done.exception is None or isinstance(done.exception, SystemExit)
 
 
 def test_the_notebook_for_jupyter_has_the_same_cells(tmp_path: Path) -> None:

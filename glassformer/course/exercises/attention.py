@@ -28,8 +28,8 @@ def similarity_weights(function: Solution) -> None:
             if is_close(weights.sum(0), torch.ones(length)):
                 raise Wrong(
                     "its columns sum to 1, not its rows",
-                    "row i holds the weights of all words for word i: normalise along the last "
-                    "dimension.",
+                    "row i holds the weights of all words for word i: along which dimension is the "
+                    "sum, and does it keep a column per row (keepdim)?",
                 )
             raise Wrong(f"row 0 sums to {sums[0]:.3f}, not to 1", "divide each row by its sum.")
         _same(weights, (words @ words.T).softmax(-1), "are the scores plain dot products?")
@@ -65,10 +65,15 @@ def scaled_dot_product(function: Solution) -> None:
             raise Wrong(
                 "the weights of a key sum to 1, not those of a query", "along which dimension?"
             )
+        if is_close(found, (scores / math.sqrt(queries)).softmax(-1) @ value):
+            raise Wrong("the scores are divided by the root of the number of queries")
         _same(found, wanted, "compare with the equation, factor by factor.")
     batch = [torch.randn(2, 3, 5, 4) for _ in range(3)]
     wanted = explicit(*batch)
-    hint = "with a batch and heads in front, transpose only the last two dimensions."
+    hint = (
+        "with a batch and heads in front, transpose only the last two dimensions, and count that "
+        "of the softmax from the end, too."
+    )
     try:
         found = function.tensor(*batch, shape=wanted.shape)
     except Wrong as wrong:
@@ -106,18 +111,22 @@ def masked_weights(function: Solution) -> None:
         scores = 2 * torch.randn(length, length)
         mask = torch.ones(length, length).tril().bool()
         weights = function.tensor(scores, mask, shape=(length, length))
+        inverted = scores.masked_fill(mask, -math.inf).softmax(-1)
+        if torch.equal(weights.isnan(), inverted.isnan()) and inverted.isnan().any():
+            raise Wrong("the allowed scores are masked", "True in the mask means: may attend.")
         if weights.isnan().any():
-            raise Wrong(
-                "some weights are NaN", "0 · ∞ is NaN: replace scores, do not multiply them."
-            )
+            hint = "replace the masked scores by −∞: 0 · ∞ is NaN, and so is ∞ / ∞."
+            raise Wrong("some weights are NaN", hint)
+        if weights.isinf().any() or (weights < 0).any():
+            raise Wrong("these are scores, not weights", "weights are positive and sum to 1.")
         if (weights[~mask] != 0).any():
             row, column = (int(each) for each in ((weights != 0) & ~mask).nonzero()[0])
             hint = "e^0 is 1: what must a score be for e^score to be 0?"
             if not is_close(weights.sum(-1), torch.ones(length)):
                 hint = "True in the mask means: may attend."
-            raise Wrong(
-                f"row {row} gives position {column}, which is later, a weight above 0", hint
-            )
+            raise Wrong(f"row {row} gives weight to position {column}, which is later", hint)
+        if is_close(weights.sum(0), torch.ones(length)):
+            raise Wrong("its columns sum to 1, not its rows", "the weights of a query sum to 1.")
         if not is_close(weights.sum(-1), torch.ones(length)):
             raise Wrong(
                 f"row 0 sums to {weights[0].sum():.3f}, not to 1",

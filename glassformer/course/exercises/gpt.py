@@ -18,6 +18,8 @@ from glassformer.course.checking import (
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.nn.observe import listening
 
+SHIFT = "shift along the tokens, not from window to window."
+
 
 @exercise
 def next_token_pairs(function: Solution) -> None:
@@ -31,6 +33,8 @@ def next_token_pairs(function: Solution) -> None:
         for name, found in (("inputs", inputs), ("targets", targets)):
             if not isinstance(found, Tensor):
                 raise Wrong(f"its {name} are a {type(found).__name__}, not a tensor")
+            if rows > 1 and found.shape == (rows - 1, length):
+                raise Wrong("whole windows are shifted", SHIFT)
             if found.shape != (rows, length - 1):
                 raise Wrong(
                     f"the shape of its {name} is {tuple(found.shape)}, not {(rows, length - 1)}",
@@ -52,7 +56,7 @@ def next_token_pairs(function: Solution) -> None:
             row, column = first_difference(targets, windows[:, 1:])
             raise Wrong(
                 f"the target at [{row}, {column}] is not the token that follows its input there",
-                "shift along the tokens, not from window to window.",
+                SHIFT,
             )
 
 
@@ -154,6 +158,8 @@ def with_temperature(function: Solution) -> None:
             continue
         if is_close(found, logits / temperature):
             raise Wrong("it returns logits, not probabilities")
+        if is_close(found, wanted.log()):
+            raise Wrong("it returns logarithms of probabilities", "e^log p is p.")
         if is_close(found, (logits * temperature).softmax(0)):
             raise Wrong(
                 "a higher temperature makes likely tokens likelier",
@@ -183,8 +189,8 @@ def with_temperature(function: Solution) -> None:
 def top_p(function: Solution) -> None:
     """The likeliest tokens that together reach a probability p"""
     for values, p in (
-        ([0.1, 0.5, 0.15, 0.25], 0.2),
-        ([0.1, 0.5, 0.15, 0.25], 0.6),
+        ([0.15, 0.5, 0.1, 0.25], 0.2),
+        ([0.15, 0.5, 0.1, 0.25], 0.6),
         ([0.05, 0.2, 0.6, 0.15], 0.5),
         ([0.1, 0.2, 0.3, 0.4], 1.0),
     ):
