@@ -11,7 +11,7 @@ from glassformer.cli.options import argument, option, with_unit
 from glassformer.cli.output import notify, print_json, print_result
 from glassformer.cli.verb import Verb, Verbs
 from glassformer.errors import GlassformerError
-from glassformer.wording import command, counted, joined, seconds_of
+from glassformer.wording import cause, command, counted, joined, seconds_of
 
 
 def list_notebooks(as_json: options.JsonObject = False) -> None:
@@ -78,7 +78,7 @@ def duration(text: str) -> str:
         if seconds_of(with_unit(text)) > 0:
             return text
     except ValueError as error:
-        raise typer.BadParameter(f"{error}.") from None
+        raise typer.BadParameter(f"{cause(error)}.") from None
     raise typer.BadParameter("a cell needs some time: pass, for example, 5m.")
 
 
