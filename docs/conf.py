@@ -45,6 +45,7 @@ html_static_path = ["_static"]
 html_css_files, html_js_files = ["site.css"], [("site.js", {"defer": "defer"})]
 html_copy_source = False
 html_show_sphinx = False
+html_show_search_summary = False  # it would fetch the pages, which a page from disk may not
 html_math_renderer = "mathml"
 html_theme_options = {"source_repository": "", "navigation_with_keys": True}
 pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
