@@ -145,9 +145,9 @@ language_info: {name: python, pygments_lexer: python}
 FOLDED = ":tags: [hide-input]\n"
 NOTEBOOK_NOTE = """\
 `glassformer course start NAME` writes a notebook for Jupyter and as Markdown, with exercises to
-fill in; open it in Jupyter (`pip install jupyterlab`) or in an editor such as VS Code. `check` in the
-notebook says at once whether a solution passed, or what is wrong and a hint;
-`glassformer course check NAME.ipynb` runs the whole notebook and says it of all exercises."""
+fill in; open it in Jupyter (`pip install jupyterlab`) or in an editor such as VS Code. In the
+notebook, `check` says at once whether a solution passed, or what is wrong and a hint;
+`glassformer course check NAME.ipynb` runs the whole notebook and says it of every exercise."""
 
 
 def write_ready_pages() -> None:
