@@ -1,6 +1,7 @@
 """What judges say about runs, on tiny models that are trained for this."""
 
 import csv
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -254,3 +255,78 @@ def test_runs_that_do_not_show_that_it_forgets(
     words: str, near: dict[str, Any], far: dict[str, Any], colours: Train
 ) -> None:
     assert words in said("forgetting", colours(**near), colours(**far))
+
+
+# --- pre-training helps ---
+
+
+@pytest.fixture(scope="module")
+def opinions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a text, labelled texts, and runs that have hardly learned anything."""
+    folder = tmp_path_factory.mktemp("opinions")
+    rows = [
+        f"the film {number} was {word},{label}"
+        for number in range(30)
+        for word, label in (("good", "yes"), ("bad", "no"))
+    ]
+    (folder / "text.txt").write_text("\n".join(row.partition(",")[0] for row in rows * 5))
+    (folder / "labelled.csv").write_text("\n".join(["text,label", *rows]))
+    return folder
+
+
+def classifier(opinions: Path, name: str, is_tuned: bool, **more: Any) -> Path:
+    size = {"num_layers": 1, "d_model": 16, "num_heads": 2, "context_length": 8}
+    shape = {f"model.{key}": value for key, value in size.items()}
+    data = opinions / "labelled.csv"
+    options: dict[str, Any] = {
+        "out": opinions / name,
+        "data": data,
+        "test_data": data,
+        "max_steps": 3,
+        "force": True,
+        "quiet": True,
+        "settings": ONE_CORE | {"model.bag": False} | ({} if is_tuned else shape),
+    } | more
+    if not is_tuned:
+        return Path(glassformer.train("classifier", preset="lecture", tokenizer="word", **options))
+    bert = opinions / "bert"
+    if not bert.exists():
+        glassformer.train(
+            "bert",
+            opinions / "text.txt",
+            out=bert,
+            preset="lecture",
+            tokenizer="word",
+            max_steps=2,
+            settings=ONE_CORE | shape,
+            quiet=True,
+        )
+    return Path(glassformer.finetune(bert, "classify", **options))
+
+
+def with_accuracy(run: Path, accuracy: float, margin: float = 0.05) -> Path:
+    path = run / "test.json"
+    test = json.loads(path.read_text())
+    interval = [accuracy - margin, accuracy + margin]
+    test["scores"] |= {"accuracy": accuracy, "accuracy_interval": interval}
+    path.write_text(json.dumps(test))
+    return run
+
+
+def test_what_two_classifiers_say_about_pre_training(opinions: Path) -> None:
+    tuned, fresh = (classifier(opinions, name, name == "tuned") for name in ("tuned", "fresh"))
+    name = "pretraining_helps"
+    assert said(name, with_accuracy(tuned, 0.9), with_accuracy(fresh, 0.5)) == f"{name}: passed"
+    assert "intervals overlap" in said(name, with_accuracy(tuned, 0.55), fresh)
+    assert "does not hold" in said(name, with_accuracy(tuned, 0.4), fresh)
+    assert "comes first" in said(name, fresh, tuned)
+    assert "fine-tuned as well" in said(name, tuned, tuned)
+    assert "was not fine-tuned" in said(name, fresh, fresh)
+    assert "is a run of a bert, not of a classifier" in said(name, opinions / "bert", fresh)
+    assert "not the folder of a run" in said(name, opinions, fresh)
+    longer = classifier(opinions, "longer", is_tuned=False, max_steps=4)
+    assert "training.max_steps is 3 in one run and 4" in said(name, tuned, longer)
+    untested = classifier(opinions, "untested", is_tuned=False, test_data=None)
+    assert "data.test_paths" in said(name, tuned, untested)
+    (fresh / "test.json").unlink()
+    assert "no result on test data" in said(name, tuned, fresh)

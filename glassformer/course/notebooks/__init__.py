@@ -5,6 +5,7 @@ NOTEBOOKS = (
     "attention",
     "encoder",
     "gpt",
+    "bert",
     "recurrent",
     "translation",
     "images",
