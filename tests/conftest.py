@@ -26,6 +26,14 @@ settings.register_profile("any machine", deadline=None)  # a busy one pauses for
 settings.load_profile("any machine")
 
 
+LONGEST = ("test_readme.py", "test_site.py", "test_experiments.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files whose tests take minutes come first, so that no process works alone at the end."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
 def pytest_collection_finish() -> None:
     """A training calls the garbage collector, which would walk through a million objects of test
     functions and libraries that are never freed: for longer than the training takes."""

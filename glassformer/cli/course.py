@@ -19,6 +19,7 @@ def list_notebooks(as_json: options.JsonObject = False) -> None:
 
     Examples:
       glassformer course list
+      glassformer course list --json
     """
     from glassformer.course.checking import exercises
     from glassformer.course.notebook import notebook
@@ -94,6 +95,7 @@ def check(
 
     Examples:
       glassformer course check attention.ipynb
+      glassformer course check attention.md --time-limit 2m
     """
     from glassformer.course.notebook import read_notebook
     from glassformer.course.running import run_checks
