@@ -7,6 +7,7 @@ import json
 import os
 import queue
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,8 @@ from glassformer.course.notebook import Notebook
 from glassformer.errors import GlassformerError
 from glassformer.wording import beginning, counted, first_line
 
+CHECK = re.compile(r"^\s*check\(\s*[\"'](\w+)[\"']", re.MULTILINE)
+FAILED, UNREACHED = "its cell failed", "not reached"
 JUPYTER = re.compile(r"^[ \t]*[%!?].*$", re.MULTILINE)  # commands of Jupyter, which are left out
 
 
@@ -53,9 +56,10 @@ def run_checks(
     """Run all cells in this folder, each for at most `limit` seconds. A cell that fails is
     reported, and the others run. `notify` hears how many cells of how many have run."""
     codes = [cell.text for cell in notebook.cells if cell.is_code]
-    expected = [[name for name in _checks(code) if name in exercises()] for code in codes]
-    if not any(map(_checks, codes)):
+    named = [CHECK.findall(code) for code in codes]
+    if not any(named):
         raise GlassformerError("this notebook has no exercises: no cell calls check(…).")
+    expected = [[name for name in names if name in exercises()] for names in named]
     found: dict[str, Verdict] = {}
     problems: list[str] = []
     count = 0  # of the cells that have ended
@@ -78,16 +82,8 @@ def run_checks(
             problems.append(f"Python ended in cell {count + 1} of code; nothing after it was run.")
     for names in expected[count:]:
         for missing in names:
-            found.setdefault(missing, Verdict(missing, "not reached"))
+            found.setdefault(missing, Verdict(missing, UNREACHED))
     return Checked(tuple(found.values()), tuple(problems))
-
-
-FAILED = "its cell failed"
-
-
-def _checks(code: str) -> list[str]:
-    """The exercises that a cell checks."""
-    return re.findall(r"^\s*check\(\s*[\"'](\w+)[\"']", code, re.MULTILINE)
 
 
 def _answers(codes: list[str], folder: Path, limit: float) -> Iterator[dict[str, Any] | None]:
@@ -95,7 +91,8 @@ def _answers(codes: list[str], folder: Path, limit: float) -> Iterator[dict[str,
     command = [sys.executable, "-c", f"from {__name__} import run_cells; run_cells()"]
     environment = os.environ | {"MPLBACKEND": "Agg"}
     ends: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=folder, env=environment, **ends)
+    # In a session of its own: what the cells have started is stopped with it.
+    process = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **ends)
     lines: queue.Queue[str] = queue.Queue()
     reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
     try:
@@ -112,6 +109,9 @@ def _answers(codes: list[str], folder: Path, limit: float) -> Iterator[dict[str,
                 return  # it ended
             yield json.loads(line)
     finally:
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.wait()
         reader.join()

@@ -1,6 +1,7 @@
 """The commands of the course, as a student uses them."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,14 @@ def test_a_cell_that_never_ends_is_stopped(tmp_path: Path) -> None:
     said = checked(text, tmp_path, limit=4)
     assert said[0] == "causal_mask: not reached."
     assert "did not end within 4 s; the cells after it were not run" in said[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.timeout(60)
+def test_what_a_cell_has_started_is_stopped_with_it(tmp_path: Path) -> None:
+    fork = "```{code-cell}\nimport os, time\nif os.fork() == 0:\n    time.sleep(600)\n```\n"
+    said = checked(fork + MASK.replace("DIFFERENCE", ".tril()"), tmp_path)
+    assert said == ["causal_mask: passed", "1 of 1 exercise passed"]
 
 
 def test_a_cell_that_ends_python_is_reported(tmp_path: Path) -> None:
