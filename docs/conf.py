@@ -23,7 +23,7 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
 import glassformer
-from glassformer.course.checking import exercises
+from glassformer.course.checking import exercises_of
 from glassformer.course.notebook import SOLUTION, Notebook, notebook
 from glassformer.course.notebooks import NOTEBOOKS
 
@@ -33,11 +33,9 @@ ROOT = HERE.parent
 project, author, copyright = "glassformer", "the glassformer authors", "the glassformer authors"
 version = release = glassformer.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc"]
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "fieldlist"]
+myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 4
 suppress_warnings = ["mystnb.unknown_mime_type"]
-nitpicky = False
-exclude_patterns = ["_build"]
 
 html_theme = "furo"
 html_title = "glassformer"
@@ -47,7 +45,7 @@ html_copy_source = False
 html_show_sphinx = False
 html_show_search_summary = False  # it would fetch the pages, which a page from disk may not
 html_math_renderer = "mathml"
-html_theme_options = {"source_repository": "", "navigation_with_keys": True}
+html_theme_options = {"navigation_with_keys": True}
 pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
 
 autodoc_typehints = "none"
@@ -117,9 +115,7 @@ def write_notebooks() -> None:
     lines.append("|---|---|---|---|")
     for name in NOTEBOOKS:
         facts = notebook(name).facts
-        names = ", ".join(
-            f"`{each.name}`" for each in exercises().values() if each.notebook == name
-        )
+        names = ", ".join(f"`{each.name}`" for each in exercises_of(name))
         link = f"[{facts['title']}]({name}.md)"
         lines.append(f"| {link} | {facts['lecture']} | {facts['minutes']} | {names} |")
         text = _with_folded_solutions(notebook(name)).as_markdown()

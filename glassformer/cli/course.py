@@ -21,13 +21,13 @@ def list_notebooks(as_json: options.JsonObject = False) -> None:
       glassformer course list
       glassformer course list --json
     """
-    from glassformer.course.checking import exercises
+    from glassformer.course.checking import exercises_of
     from glassformer.course.notebook import notebook
     from glassformer.course.notebooks import NOTEBOOKS
 
     rows = []
     for name in NOTEBOOKS:
-        tasks = {each.name: each.title for each in exercises().values() if each.notebook == name}
+        tasks = {each.name: each.title for each in exercises_of(name)}
         rows.append(notebook(name).facts | {"name": name, "exercises": tasks})
     if as_json:
         return print_json({"notebooks": rows})

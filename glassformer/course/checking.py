@@ -6,7 +6,7 @@ random input, compare with the same thing in glassformer, or read the folders of
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -87,6 +87,10 @@ def exercises() -> dict[str, Exercise]:
             title = (judge.__doc__ or "").strip()
             found[judge.__name__] = Exercise(judge.__name__, notebook, title, judge)
     return found
+
+
+def exercises_of(notebook: str) -> list[Exercise]:
+    return [each for each in exercises().values() if each.notebook == notebook]
 
 
 verdicts: list[Verdict] = []
@@ -176,6 +180,25 @@ def is_close(found: Tensor | float, wanted: Tensor | float, tolerance: float = 1
     return bool(torch.allclose(found, wanted, rtol=tolerance, atol=tolerance))
 
 
+def expect(
+    found: Tensor,
+    wanted: Tensor,
+    hint: str,
+    mistakes: Mapping[str, tuple[Tensor, str]] | None = None,
+    what: str = "the number",
+) -> None:
+    """Raise unless it is what is wanted. `mistakes` are typical ones: what is said about each, what
+    it gives, and its own hint."""
+    if is_close(found, wanted):
+        return
+    for problem, (value, own_hint) in (mistakes or {}).items():
+        if is_close(found, value):
+            raise Wrong(problem, own_hint)
+    place = first_difference(found, wanted)
+    at = ", ".join(map(str, place))
+    raise Wrong(f"{what} at [{at}] is {found[place]:.4f}, not {wanted[place]:.4f}", hint)
+
+
 def first_difference(found: Tensor, wanted: Tensor, tolerance: float = 1e-5) -> tuple[int, ...]:
     """Where a tensor first differs from another of its shape."""
     differs = (found.double() - wanted.double()).abs() > tolerance * (1 + wanted.double().abs())
@@ -227,7 +250,8 @@ def final_scores(run: "RunFolder") -> dict[str, Any]:
 
     test = read_test(run.path)
     if test is None:
-        raise Wrong(f"the run in {run.path} was not tested", "train it with test_data.")
+        problem = f"the run in {run.path} was not tested: it has no result on test data"
+        raise Wrong(problem, "train it with test_data.")
     return test.scores
 
 
@@ -260,5 +284,5 @@ def _shape(value: Any) -> str:
 
 def _kind(value: Any) -> str:
     if isinstance(value, Tensor):
-        return f"a tensor of shape {tuple(value.shape)}"
+        return _shape(value)
     return "nothing" if value is None else an(type(value).__name__)

@@ -3,12 +3,12 @@
 import math
 
 import torch
-from torch import Tensor
 
 from glassformer.course.checking import (
     Solution,
     Wrong,
     exercise,
+    expect,
     first_difference,
     is_close,
 )
@@ -32,7 +32,7 @@ def similarity_weights(function: Solution) -> None:
                     "sum, and does it keep a column per row (keepdim)?",
                 )
             raise Wrong(f"row 0 sums to {sums[0]:.3f}, not to 1", "divide each row by its sum.")
-        _same(weights, (words @ words.T).softmax(-1), "are the scores plain dot products?")
+        expect(weights, (words @ words.T).softmax(-1), "are the scores plain dot products?")
     large = function.tensor(200 * torch.randn(3, 8), shape=(3, 3))
     if large.isnan().any():
         raise Wrong(
@@ -67,7 +67,7 @@ def scaled_dot_product(function: Solution) -> None:
             )
         if is_close(found, (scores / math.sqrt(queries)).softmax(-1) @ value):
             raise Wrong("the scores are divided by the root of the number of queries")
-        _same(found, wanted, "compare with the equation, factor by factor.")
+        expect(found, wanted, "compare with the equation, factor by factor.")
     batch = [torch.randn(2, 3, 5, 4) for _ in range(3)]
     wanted = explicit(*batch)
     hint = (
@@ -78,7 +78,7 @@ def scaled_dot_product(function: Solution) -> None:
         found = function.tensor(*batch, shape=wanted.shape)
     except Wrong as wrong:
         raise Wrong(wrong.problem, hint) from wrong
-    _same(found, wanted, hint)
+    expect(found, wanted, hint)
 
 
 @exercise
@@ -132,7 +132,7 @@ def masked_weights(function: Solution) -> None:
                 f"row 0 sums to {weights[0].sum():.3f}, not to 1",
                 "mask before the softmax, so that what is left is normalised.",
             )
-        _same(weights, scores.masked_fill(~mask, -math.inf).softmax(-1), "where do they differ?")
+        expect(weights, scores.masked_fill(~mask, -math.inf).softmax(-1), "where do they differ?")
 
 
 @exercise
@@ -153,7 +153,7 @@ def split_heads(function: Solution) -> None:
             raise Wrong(
                 "a head has every H-th number of a row", "it has d numbers that are side by side."
             )
-        _same(found, wanted, "head h has the numbers h · d to (h + 1) · d of each row.")
+        expect(found, wanted, "head h has the numbers h · d to (h + 1) · d of each row.")
 
 
 @exercise
@@ -166,15 +166,8 @@ def entropy(function: Solution) -> None:
             raise Wrong("it is negative", "ln w is negative: mind the sign.")
         if is_close(found, wanted / math.log(2)):
             raise Wrong("it is in bits, not in nats", "ln is the natural logarithm, torch.log.")
-        _same(found, wanted, "for four equal weights it is ln 4 = 1.3863.")
+        expect(found, wanted, "for four equal weights it is ln 4 = 1.3863.")
     found = function.tensor(torch.eye(3), shape=(3,))
     if found.isnan().any():
         raise Wrong("weights of 0 give NaN", "ln 0 is −∞, but w · ln w is 0 there.")
-    _same(found, torch.zeros(3), "a query that looks at one key only has the entropy 0.")
-
-
-def _same(found: Tensor, wanted: Tensor, hint: str) -> None:
-    if not is_close(found, wanted):
-        place = first_difference(found, wanted)
-        at = ", ".join(map(str, place))
-        raise Wrong(f"the number at [{at}] is {found[place]:.4f}, not {wanted[place]:.4f}", hint)
+    expect(found, torch.zeros(3), "a query that looks at one key only has the entropy 0.")

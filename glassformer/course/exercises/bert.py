@@ -8,11 +8,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.course.checking import Solution, Wrong, exercise, finished_run, is_close
-from glassformer.files import read_json
+from glassformer.course.checking import (
+    Solution,
+    Wrong,
+    exercise,
+    final_scores,
+    finished_run,
+    is_close,
+)
 
 if TYPE_CHECKING:
-    from glassformer.training.run_folder import RunFolder
+    pass
 
 IGNORED = -100
 
@@ -241,20 +247,12 @@ def pretraining_helps(pretrained: Any, fresh: Any) -> None:
                 f"{key} is {one} in one run and {other} in the other",
                 "the two runs may differ only in where they begin.",
             )
-    _check_gain(*(_test_accuracy(run) for run in runs))
+    _check_gain(*(final_scores(run) for run in runs))
 
 
-def _test_accuracy(run: "RunFolder") -> tuple[float, list[float]]:
-    """Accuracy on the test data, and its 95% interval."""
-    path = run.path / "test.json"
-    if not path.is_file():
-        raise Wrong(f"the run in {run.path} has no result on test data", "pass test_data=.")
-    scores = read_json(path)["scores"]
-    return scores["accuracy"], scores["accuracy_interval"]
-
-
-def _check_gain(pretrained: tuple[float, list[float]], fresh: tuple[float, list[float]]) -> None:
-    (one, (low, _)), (other, (_, high)) = pretrained, fresh
+def _check_gain(pretrained: dict[str, Any], fresh: dict[str, Any]) -> None:
+    one, other = pretrained["accuracy"], fresh["accuracy"]
+    low, high = pretrained["accuracy_interval"][0], fresh["accuracy_interval"][1]
     both = f"{one:.0%} of the test with pre-training, {other:.0%} without"
     if one <= other:
         raise Wrong(

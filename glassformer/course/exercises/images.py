@@ -9,6 +9,7 @@ from glassformer.course.checking import (
     Solution,
     Wrong,
     exercise,
+    expect,
     first_difference,
     is_close,
 )
@@ -54,7 +55,7 @@ def patches(function: Solution) -> None:
                 "some pixels are in the wrong patch or in the wrong order",
                 "draw patch 0 as an image: it is the upper left corner.",
             )
-        _same(found, wanted, "patch 0 is the upper left square, channel by channel, row by row.")
+        expect(found, wanted, "patch 0 is the upper left square, channel by channel, row by row.")
 
 
 @exercise
@@ -257,10 +258,3 @@ def _recognise(found: Tensor, typical: dict[str, tuple[Tensor, str]]) -> None:
 
 def _same_numbers(found: Tensor, wanted: Tensor) -> bool:
     return torch.equal(found.flatten().sort().values, wanted.flatten().sort().values)
-
-
-def _same(found: Tensor, wanted: Tensor, hint: str) -> None:
-    if not is_close(found, wanted):
-        place = first_difference(found, wanted)
-        at = ", ".join(map(str, place))
-        raise Wrong(f"the number at [{at}] is {found[place]:.4f}, not {wanted[place]:.4f}", hint)

@@ -13,10 +13,9 @@ from glassformer.course.checking import (
     Wrong,
     check_same_but,
     exercise,
+    expect,
     final_scores,
     finished_run,
-    first_difference,
-    is_close,
 )
 
 Step = Callable[[int, int], tuple[Tensor, int]]
@@ -60,7 +59,7 @@ def rnn_step(function: Solution) -> None:
                 "W_h h for a row h is h @ W_h.T.",
             ),
         }
-        _judge(found, wanted, typical, "compare with the equation, term by term.")
+        expect(found, wanted, "compare with the equation, term by term.", typical)
 
 
 @exercise
@@ -105,7 +104,7 @@ def gru_step(function: Solution) -> None:
                 "only gates are between 0 and 1.",
             ),
         }
-        _judge(found, wanted, typical, "compare r, z and n with the equations, one by one.")
+        expect(found, wanted, "compare r, z and n with the equations, one by one.", typical)
 
 
 @exercise
@@ -184,7 +183,7 @@ def teacher_forcing(function: Solution) -> None:
             raise Wrong(f"the decoder takes {len(read)} steps for a target of {length} tokens")
         if tuple(found.shape) != (length, 7):
             raise Wrong(f"its shape is {tuple(found.shape)}, not {(length, 7)}")
-        _judge(found, torch.stack(decoder.logits), {}, "row t holds the logits of step t.")
+        expect(found, torch.stack(decoder.logits), "row t holds the logits of step t.")
 
 
 @exercise
@@ -325,18 +324,4 @@ def additive_attention(function: Solution) -> None:
                 mixed(scores.softmax(1), keys),
                 "the values are the states themselves.",
             )
-        _judge(found, mixed(scores.softmax(1)), typical, "compute e, then w, then c.")
-
-
-def _judge(
-    found: Tensor, wanted: Tensor, typical: dict[str, tuple[Tensor, str]], hint: str
-) -> None:
-    """Raise if it is not what is wanted; a typical mistake is named."""
-    if is_close(found, wanted):
-        return
-    for problem, (value, own_hint) in typical.items():
-        if is_close(found, value):
-            raise Wrong(problem, own_hint)
-    place = first_difference(found, wanted)
-    at = ", ".join(map(str, place))
-    raise Wrong(f"the number at [{at}] is {found[place]:.4f}, not {wanted[place]:.4f}", hint)
+        expect(found, mixed(scores.softmax(1)), "compute e, then w, then c.", typical)

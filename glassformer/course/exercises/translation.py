@@ -14,7 +14,7 @@ from glassformer.course.checking import (
     Solution,
     Wrong,
     exercise,
-    first_difference,
+    expect,
     is_close,
 )
 
@@ -148,7 +148,7 @@ def cross_attention(function: Solution) -> None:
                     raise Wrong("the values come from the decoder", "what is taken up where?")
                 if is_close(output, weights @ encoder[..., :width]):
                     raise Wrong("the vectors of the encoder are taken up as they are")
-            _same("what is taken up", output, wanted, "it is weights @ values.")
+            expect(output, wanted, "it is weights @ values.", what="what is taken up")
 
 
 def _two(
@@ -214,14 +214,7 @@ def _check_weights(
             f"the weights of a query sum to {weights[-1, 0].sum():.3f}, not to 1",
             "softmax runs along the source words, over those that the mask leaves.",
         )
-    _same("the weight", weights, wanted, "compare with the equation, factor by factor.")
-
-
-def _same(name: str, found: Tensor, wanted: Tensor, hint: str) -> None:
-    if not is_close(found, wanted):
-        place = first_difference(found, wanted)
-        at = ", ".join(map(str, place))
-        raise Wrong(f"{name} at [{at}] is {found[place]:.4f}, not {wanted[place]:.4f}", hint)
+    expect(weights, wanted, "compare with the equation, factor by factor.", what="the weight")
 
 
 # --- beam search ---
