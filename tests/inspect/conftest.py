@@ -1,10 +1,12 @@
-"""What inspections of texts share: small language models, and pages with exact weights."""
+"""What inspections of texts share: a browser, small language models, and pages with exact weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
+from chromium_pipe import Browser
 
 import glassformer
 from glassformer.checkpoint.model_folder import save_model
@@ -21,6 +23,14 @@ from glassformer.text.tokenizer_training import train_tokenizer
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages carry their weights as float32."""
     monkeypatch.setattr(story, "live_or_error", partial(live_or_error, dtype="float32"))
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    """A tab; whatever a test does leaves no problem on its console."""
+    with Browser(tmp_path / "profile") as found:
+        yield found
+        assert found.problems == []
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -110,14 +111,22 @@ def packed(name: str, dtype: Any = "float32") -> dict[str, Any]:
     return live_or_error(model, preprocessing_of(model), NO_LIMIT, dtype)
 
 
-def in_page(*jobs: tuple[str, dict[str, Any]]) -> list[Any]:
-    """The results of jobs (see live_jobs.mjs), run by node."""
+Job = tuple[str, dict[str, Any]]
+
+
+def in_page(*jobs: Job) -> list[Any]:
+    """The results of jobs (see live_jobs.mjs) on a model that a page carries."""
+    return by_node("live.mjs", LIVE_SCRIPTS, jobs)
+
+
+def by_node(program: str, scripts: Iterable[str], jobs: Iterable[Job]) -> list[Any]:
+    """The results of jobs that a program beside this file does with scripts of a page."""
     with TemporaryDirectory() as folder:
         script = Path(folder) / "script.js"
-        script.write_text("\n".join(map(part, LIVE_SCRIPTS)), encoding="utf-8")
+        script.write_text("\n".join(map(part, scripts)), encoding="utf-8")
         done = subprocess.run(
-            ["node", str(Path(__file__).with_name("live.mjs")), str(script)],
-            input=json.dumps(jobs),
+            ["node", str(Path(__file__).with_name(program)), str(script)],
+            input=json.dumps([*jobs]),
             capture_output=True,
             encoding="utf-8",
             check=False,

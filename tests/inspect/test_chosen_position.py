@@ -1,7 +1,6 @@
 """Every chapter follows the position that the reader chooses, and all open with the same one."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,6 @@ EFFECTS = """[...document.querySelector("#layers .effects").querySelectorAll("tb
   .map((each) => Number(each.textContent))"""
 SAYS = """[document.querySelector("#prediction .lead").textContent,
   [...document.querySelectorAll("#layers .hint")].map((each) => each.textContent).join()]"""
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    with Browser(tmp_path / "profile") as found:
-        yield found
-        assert found.problems == []
 
 
 def opened(browser: Browser, path: Path) -> None:

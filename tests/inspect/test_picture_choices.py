@@ -1,7 +1,6 @@
 """Windows, palettes and words of a picture under a real pointer, finger and keys: what they show is
 what the model computed."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,6 @@ from glassformer.nn.windows import WindowAttention, shifted_mask
 
 WIDTHS = [360, 768, 1280]
 CHOSEN = "[...document.querySelectorAll('#words .word')].findIndex((e) => e.ariaPressed === 'true')"
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    with Browser(tmp_path / "profile") as found:
-        yield found
-        assert found.problems == []
 
 
 def opened(browser: Browser, seen: Inspection, folder: Path, address: str = "") -> None:

@@ -4,17 +4,15 @@ import base64
 import json
 import re
 import struct
-import subprocess
 import zipfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import torch
-from live_models import needs_node, randomized
+from live_models import Job, by_node, needs_node, randomized
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
@@ -47,21 +45,9 @@ WHOLE = {"mask": True, "positions": True, "scale": True, "residuals": True}
 TEXT = "It was the best of times, it was the worst of times.\n" * 8
 
 
-def in_page(*jobs: tuple[str, dict[str, Any]]) -> list[Any]:
-    """The results of jobs (see playground.mjs), run by node."""
-    with TemporaryDirectory() as folder:
-        script = Path(folder) / "script.js"
-        script.write_text("\n".join(map(part, COMPUTES)), encoding="utf-8")
-        done = subprocess.run(
-            ["node", str(Path(__file__).with_name("playground.mjs")), str(script)],
-            input=json.dumps(jobs),
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    found: list[Any] = json.loads(done.stdout)
-    return found
+def in_page(*jobs: Job) -> list[Any]:
+    """The results of jobs (see playground.mjs) on the model that learns in the page."""
+    return by_node("playground.mjs", COMPUTES, jobs)
 
 
 @cache

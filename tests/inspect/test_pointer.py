@@ -1,6 +1,5 @@
 """The page under a real pointer: it moves, hovers, clicks and leaves, and the console is empty."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,6 @@ from glassformer.nn.observe import without_heads
 SUM = "document.getElementById('sum')"
 SAID = "document.querySelector('.warning').textContent"
 CELLS = "document.querySelectorAll('.effects tbody td').length"
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    with Browser(tmp_path / "profile") as found:
-        yield found
-        assert found.problems == []
 
 
 def opened(browser: Browser, seen: Inspection, folder: Path) -> None:

@@ -1,6 +1,5 @@
 """What if a part of the model were missing: the page shows what torch computes with that change."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,6 @@ PARTS = {"scale": "unscaled", "positions": "unpositioned", "mask": "unmasked"}
 BANNER = "document.querySelector('.changed').textContent"
 DONE = "document.querySelector('.what-if').ariaBusy === 'false'"
 KL = "document.querySelector('[data-of=divergence]')?.textContent"
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    with Browser(tmp_path / "profile") as found:
-        yield found
-        assert found.problems == []
 
 
 def in_torch(seen: Any, without: str) -> tuple[np.ndarray, np.ndarray]:
