@@ -1,14 +1,26 @@
-"""The files that the README and the docs speak of, in small."""
+"""What the README and the docs speak of: files, in small, and commands."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import typer
 from PIL import Image
+
+from glassformer.cli.main import app
 
 TEXT = (
     "It takes great courage to let yourself appear weak. The smooth blue lake. Once upon a time.\n"
 )
 VERDICTS = (("fine", "good"), ("poor", "bad"))
+
+
+def taken(words: list[str]) -> Any:
+    """The context of a command that the program takes, as it understands these words."""
+    verb: Any = typer.main.get_command(app)
+    while hasattr(verb, "commands"):
+        verb, words = verb.commands[words[0]], words[1:]
+    return verb.make_context(verb.name, [*words])
 
 
 def write_files(folder: Path) -> None:

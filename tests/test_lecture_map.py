@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
+from documented_files import taken
 
 from glassformer import models
-from glassformer.cli.main import app
 from glassformer.course.checking import exercises
 from glassformer.tasks import task_of
 from glassformer.training.preparation import recipe_keys
@@ -143,14 +142,11 @@ def test_every_test_exists() -> None:
 
 def test_every_command_is_one_that_the_program_takes() -> None:
     known_views, known_keys = views(), recipe_keys()
-    program: Any = typer.main.get_command(app)
     assert len(commands()) > 100
     for place, words in commands():
         assert words[0] == "glassformer", f"{place}: {words}"
-        verb, words = program, words[1:]
-        while hasattr(verb, "commands"):
-            verb, words = verb.commands[words[0]], words[1:]
-        options = verb.make_context(verb.name, words).params
+        context = taken(words[1:])
+        verb, options = context.command, context.params
         if options.get("view") is not None:
             assert options["view"] in known_views, f"{place}: {options['view']}"
         if options.get("preset") is not None:

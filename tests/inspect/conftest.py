@@ -1,4 +1,4 @@
-"""What inspections of texts share: a browser, small language models, and pages with exact weights."""
+"""What tests of inspections share: a browser, small language models, pages with exact weights."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
